@@ -14,6 +14,7 @@
 #include "load.h"
 #include "store/folder.h"
 #include "store/log_file.h"
+#include "store/log_ring.h"
 
 struct run {
     const struct load_options *o;
@@ -69,7 +70,7 @@ static void check(struct err e)
 
 /* With `depth` under way the time of one counts from its append. */
 static void run_log(struct run *r, const char *dir, const char *name, unsigned depth,
-                    bool no_direct)
+                    bool no_direct, struct log_ring *ring)
 {
     struct log *l;
     uint64_t began[LOG_UNDER_WAY_MAX], number = 0, released = 0;
@@ -78,7 +79,8 @@ static void run_log(struct run *r, const char *dir, const char *name, unsigned d
         crew_fail("cannot make %s: %m", dir);
     check(log_file_open(&(struct log_file_settings){.dir = dir,
                                                     .from = 1,
-                                                    .threads = depth > 1 ? depth : 0,
+                                                    .threads = depth > 1 && !ring ? depth : 0,
+                                                    .ring = ring,
                                                     .no_direct = no_direct,
                                                     .segment_bytes = 16 << 20,
                                                     .segment_bytes_max = 16 << 20},
@@ -132,9 +134,15 @@ void log_run(const struct load_options *o, struct load_line *l)
     char *batch = alloc_get(o->payload);
     memset(batch, 'x', o->payload);
     struct run r = {.o = o, .l = l, .batch = {batch, o->payload}};
-    run_log(&r, dir.at, "log", 1, false);
-    run_log(&r, dir.at, "log_4", 4, false);
-    run_log(&r, dir.at, "log_fdatasync", 1, true);
+    run_log(&r, dir.at, "log", 1, false, NULL);
+    run_log(&r, dir.at, "log_4", 4, false, NULL);
+    run_log(&r, dir.at, "log_fdatasync", 1, true, NULL);
+    struct log_ring *ring = log_ring_new(LOG_UNDER_WAY_MAX);
+    if (ring) {
+        run_log(&r, dir.at, "log_ring", 1, false, ring);
+        run_log(&r, dir.at, "log_ring_4", 4, false, ring);
+    }
+    log_ring_free(ring);
     run_plain(&r, dir.at);
     free(batch);
     buf_fini(&dir);

@@ -36,6 +36,7 @@ typedef struct err (*log_replay_fn)(void *ctx, uint64_t number, struct str batch
 
 struct log_vt {
     struct err (*append)(struct log *l, struct str batch, bool sync, uint64_t *number);
+    bool (*is_ready)(const struct log *l, size_t len, bool sync);
     uint64_t (*durable)(struct log *l);
     struct err (*wait)(struct log *l, uint64_t number);
     struct err (*replay)(struct log *l, uint64_t from, log_replay_fn fn, void *ctx);
@@ -57,6 +58,13 @@ NODISCARD static inline struct err log_append(struct log *l, struct str batch, b
                                               uint64_t *number)
 {
     return l->vt->append(l, batch, sync, number);
+}
+
+/* Whether log_append would begin a batch of that length at once: without a write of its own, and
+ * without waiting for others. */
+static inline bool log_is_ready(const struct log *l, size_t len, bool sync)
+{
+    return l->vt->is_ready(l, len, sync);
 }
 
 /* The number up to which all batches are durable; after the opening, that of the last one found. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/log_file.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "store/folder.h"
 #include "store/log_file_internal.h"
+#include "store/log_ring.h"
 
 /* A buffer that became larger than this is freed when its batch is written. */
 #define KEEP_MAX ((size_t)8 * 1024 * 1024)
@@ -40,20 +43,32 @@ static void settle(struct log_file *f)
     }
 }
 
-static void write_slot(struct log_file *f, struct slot *s)
+/* What is left of it after so many bytes; called without the lock. */
+static void write_from(struct slot *s, size_t from)
 {
-    s->state = SLOT_WRITING;
-    pthread_mutex_unlock(&f->lock);
-    s->result = log_segment_write(s->segment, s->bytes, s->len, s->at, s->sync);
+    s->result =
+        log_segment_write(s->segment, s->bytes + from, s->len - from, s->at + from, s->sync);
+}
+
+static void end_slot(struct log_file *f, struct slot *s)
+{
     if (s->cap > KEEP_MAX) {
         free(s->bytes);
         s->bytes = NULL;
         s->cap = 0;
     }
-    pthread_mutex_lock(&f->lock);
     s->state = SLOT_DONE;
     settle(f);
     pthread_cond_broadcast(&f->done);
+}
+
+static void write_slot(struct log_file *f, struct slot *s)
+{
+    s->state = SLOT_WRITING;
+    pthread_mutex_unlock(&f->lock);
+    write_from(s, 0);
+    pthread_mutex_lock(&f->lock);
+    end_slot(f, s);
     if (f->settings.notify) {
         pthread_mutex_unlock(&f->lock);
         f->settings.notify(f->settings.ctx);
@@ -72,6 +87,50 @@ static bool write_next(struct log_file *f)
         return true;
     }
     return false;
+}
+
+/* --- by the ring --- */
+
+static void begin_on_ring(struct log_file *f, struct slot *s)
+{
+    const struct log_segment *to = s->segment;
+    bool direct = s->sync && to->direct >= 0;
+    s->state = SLOT_WRITING;
+    if (log_ring_write(f->settings.ring, direct ? to->direct : to->plain, s->bytes, s->len, s->at,
+                       s->sync && !direct, (unsigned)(s - f->slots)))
+        return;
+    write_slot(f, s);
+}
+
+/* The lock is let go of. */
+static void end_on_ring(struct log_file *f, struct slot *s, int result)
+{
+    size_t written = result > 0 ? (size_t)result : 0;
+    s->result = err_none();
+    if (result < 0 && result != -EINTR && result != -EAGAIN) {
+        errno = -result;
+        s->result = folder_error("write to", "the log");
+    } else if (written < s->len) {
+        pthread_mutex_unlock(&f->lock);
+        write_from(s, written / LOG_BLOCK * LOG_BLOCK);
+        pthread_mutex_lock(&f->lock);
+    }
+    end_slot(f, s);
+}
+
+/* Takes what the ring has ended; with wait there is something under way. */
+static void look_at_ring(struct log_file *f, bool wait)
+{
+    for (;; wait = false) {
+        unsigned tag;
+        int result;
+        pthread_mutex_unlock(&f->lock);
+        bool ended = log_ring_next(f->settings.ring, wait, &tag, &result);
+        pthread_mutex_lock(&f->lock);
+        if (!ended)
+            return;
+        end_on_ring(f, &f->slots[tag], result);
+    }
 }
 
 static bool is_written_to(const struct log_file *f)
@@ -98,6 +157,10 @@ static void *writer(void *ctx)
 static void await(struct log_file *f, uint64_t number)
 {
     while (f->durable < number && (f->failed.code == ERR_OK || is_written_to(f))) {
+        if (f->settings.ring) {
+            look_at_ring(f, true);
+            continue;
+        }
         if (f->settings.threads == 0 && write_next(f))
             continue;
         if (f->durable < number && (f->failed.code == ERR_OK || is_written_to(f)))
@@ -164,16 +227,31 @@ static struct err file_append(struct log *l, struct str batch, bool sync, uint64
         f->dirty = !sync;
         *number = ++f->appended;
         s->state = SLOT_QUEUED;
-        pthread_cond_signal(&f->work);
+        if (f->settings.ring)
+            begin_on_ring(f, s);
+        else
+            pthread_cond_signal(&f->work);
     }
     pthread_mutex_unlock(&f->lock);
     return e;
+}
+
+static bool file_is_ready(const struct log *l, size_t len, bool sync)
+{
+    struct log_file *f = (struct log_file *)(uintptr_t)l;
+    pthread_mutex_lock(&f->lock);
+    bool ready = f->failed.code == ERR_OK && f->appended - f->durable < LOG_UNDER_WAY_MAX &&
+                 !(sync && f->dirty) && log_file_has_room(f, log_frame_size(len));
+    pthread_mutex_unlock(&f->lock);
+    return ready;
 }
 
 static uint64_t file_durable(struct log *l)
 {
     struct log_file *f = file_of(l);
     pthread_mutex_lock(&f->lock);
+    if (f->settings.ring)
+        look_at_ring(f, false);
     uint64_t number = f->durable;
     pthread_mutex_unlock(&f->lock);
     return number;
@@ -309,6 +387,7 @@ NODISCARD static struct err open_log(const struct log_file_settings *settings, b
 {
     static const struct log_vt vt = {
         .append = file_append,
+        .is_ready = file_is_ready,
         .durable = file_durable,
         .wait = file_wait,
         .replay = file_replay,

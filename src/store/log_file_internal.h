@@ -53,6 +53,8 @@ struct log_file {
 
 /* log_file_rooms.c: where appends go. Called with the lock held, which they let go of and take
  * again. */
+/* Whether the current segment has room for a frame of that size and the seal after it. */
+bool log_file_has_room(const struct log_file *f, size_t size);
 /* Makes room for a frame of that size and the seal after it; nothing may be under way when it needs
  * another segment: first calls drain(f). ERR_DISK_FULL, and then nothing has changed; or sets
  * f->failed. */

@@ -160,9 +160,14 @@ static void order_spare(struct log_file *f)
     pthread_cond_signal(&f->to_maker);
 }
 
+bool log_file_has_room(const struct log_file *f, size_t size)
+{
+    return f->at + size + LOG_BLOCK <= f->current->size;
+}
+
 struct err log_file_make_room(struct log_file *f, size_t size)
 {
-    if (f->at + size + LOG_BLOCK > f->current->size)
+    if (!log_file_has_room(f, size))
         TRY(change_segment(f, 2 * LOG_BLOCK + size));
     order_spare(f);
     return err_none();

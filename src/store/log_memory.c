@@ -88,6 +88,14 @@ static struct err memory_append(struct log *l, struct str batch, bool sync, uint
     return err_none();
 }
 
+static bool memory_is_ready(const struct log *l, size_t len, bool sync)
+{
+    const struct log_memory *m = ((const struct open_log *)l)->memory;
+    (void)len;
+    (void)sync;
+    return m->failed.code == ERR_OK && last_of(m) - m->durable < LOG_UNDER_WAY_MAX;
+}
+
 static uint64_t memory_durable(struct log *l)
 {
     return memory_of(l)->durable;
@@ -154,6 +162,7 @@ struct err log_memory_open(struct log_memory *m, uint64_t from, struct log **out
 {
     static const struct log_vt vt = {
         .append = memory_append,
+        .is_ready = memory_is_ready,
         .durable = memory_durable,
         .wait = memory_wait,
         .replay = memory_replay,

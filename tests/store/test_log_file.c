@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "base/must.h"
 #include "store/cm.h"
 #include "store/log_contract.h"
+#include "store/log_ring.h"
 #include "store/log_segment.h"
 #include "store/scratch.h"
 
@@ -22,6 +24,13 @@
 /* Small segments, so that much happens with them. */
 static struct log_file_settings settings = {.segment_bytes = 64 << 10,
                                             .segment_bytes_max = 256 << 10};
+
+/* The ring serves one log at a time. */
+static void use_ring(bool on)
+{
+    log_ring_free(settings.ring);
+    settings.ring = on ? log_ring_new(LOG_UNDER_WAY_MAX) : NULL;
+}
 
 static void *make(void)
 {
@@ -302,7 +311,7 @@ static uint64_t kill_in_mid_appends(const char *dir, int reports)
     if (pid == 0) {
         dup2(ends[1], STDOUT_FILENO);
         execl("/proc/self/exe", "test_log_file", settings.no_direct ? "synced" : "direct", dir,
-              settings.threads ? "2" : "0", (char *)NULL);
+              settings.threads ? "2" : "0", settings.ring ? "ring" : "", (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -356,9 +365,101 @@ static int run_all(const char *way)
     return failures + cmocka_run_group_tests_name(own, tests, NULL, NULL);
 }
 
+/* --- the ring --- */
+
+static void what_the_ring_has_ended_is_told_by_its_descriptor(void **state)
+{
+    struct log *l = open_ok(*state, 1);
+    struct buf b = {0};
+    uint64_t number;
+    log_batch(1, SMALL, &b);
+    for (uint64_t n = 1; n <= 300; n++) {
+        struct pollfd told = {.fd = log_ring_fd(settings.ring), .events = POLLIN};
+        assert_int_equal(poll(&told, 1, 0), 0);
+        assert_ok(log_append(l, buf_view(&b), true, &number));
+        while (log_durable(l) < n)
+            assert_int_equal(poll(&told, 1, -1), 1);
+    }
+    log_close(l);
+    buf_fini(&b);
+}
+
+static void an_append_is_ready_until_a_segment_is_full(void **state)
+{
+    struct log *l = open_ok(*state, 1);
+    struct buf b = {0};
+    uint64_t number = 0;
+    log_batch_fill(l, 1, SMALL);
+    log_batch(2, SMALL, &b);
+    size_t ready = 0;
+    for (; log_is_ready(l, b.len, true); ready++) {
+        assert_ok(log_append(l, buf_view(&b), true, &number));
+        assert_ok(log_wait(l, number));
+    }
+    assert_in_range(ready, 5, 16);
+    assert_false(log_is_ready(l, 1 << 20, true));
+    assert_ok(log_append(l, buf_view(&b), true, &number)); /* begins the next segment */
+    assert_ok(log_wait(l, number));
+    assert_true(log_is_ready(l, b.len, true));
+    assert_ok(log_append(l, buf_view(&b), false, &number));
+    assert_true(log_is_ready(l, b.len, false));
+    assert_false(log_is_ready(l, b.len, true)); /* what was not synced must be, before */
+    log_close(l);
+    buf_fini(&b);
+}
+
+static void as_many_as_may_be_are_ready_at_once(void **state)
+{
+    struct log *l = open_ok(*state, 1);
+    struct buf b = {0};
+    uint64_t number;
+    size_t n = 0;
+    log_batch_fill(l, 100, SMALL); /* to a segment with room */
+    buf_add(&b, "x", 1);
+    for (; n < LOG_UNDER_WAY_MAX; n++) {
+        assert_true(log_is_ready(l, b.len, true));
+        assert_ok(log_append(l, buf_view(&b), true, &number));
+    }
+    assert_ok(log_append(l, buf_view(&b), true, &number)); /* waits for one */
+    assert_ok(log_wait(l, number));
+    assert_int_equal(log_durable(l), number);
+    log_close(l);
+    buf_fini(&b);
+}
+
+static void there_is_no_ring(void **state)
+{
+    (void)state;
+    skip(); /* many containers forbid io_uring: there the threads serve */
+}
+
+static int run_over_ring(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        T(what_the_ring_has_ended_is_told_by_its_descriptor),
+        T(an_append_is_ready_until_a_segment_is_full),
+        T(as_many_as_may_be_are_ready_at_once),
+    };
+#undef T
+    int failures = 0;
+    use_ring(true);
+    const struct CMUnitTest none[] = {cmocka_unit_test(there_is_no_ring)};
+    if (!settings.ring)
+        return cmocka_run_group_tests_name("log_file_ring", none, NULL, NULL);
+    for (int synced = 1; synced >= 0; synced--) {
+        settings.no_direct = synced;
+        failures += run_all(synced ? "ring_synced" : "ring_direct");
+    }
+    failures += cmocka_run_group_tests_name("log_file_ring", tests, NULL, NULL);
+    use_ring(false);
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 4) {
+    if (argc == 5) {
+        use_ring(*argv[4] != '\0');
         settings.no_direct = strcmp(argv[1], "synced") == 0;
         settings.threads = (unsigned)atoi(argv[3]);
         return child_append(argv[2]);
@@ -371,6 +472,7 @@ int main(int argc, char **argv)
     settings.no_direct = true;
     settings.threads = 0;
     failures += run_all("synced");
+    failures += run_over_ring();
     if (in_memory)
         rmdir(folder);
     return failures;
