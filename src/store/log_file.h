@@ -19,9 +19,9 @@ struct log_file_settings {
     /* The log is known to have had this batch: it must be there. 0: nothing is known. */
     uint64_t reached;
     bool lossy; /* batches were not synced: what follows a gap is given up, and that is logged */
-    /* Who writes: so many threads of its own; with 0 the one that waits; with a ring the kernel, and
-     * log_durable and log_wait look for what has ended. It serves this log alone until log_close,
-     * and takes LOG_UNDER_WAY_MAX writes. */
+    /* Who writes: so many threads of its own; with 0 the one that waits; with a ring the kernel,
+     * and log_durable and log_wait look for what has ended. It serves this log alone until
+     * log_close, and takes LOG_UNDER_WAY_MAX writes. */
     unsigned threads;
     struct log_ring *ring; /* log_ring.h; may be NULL */
     /* The first segment has the smaller size, later ones more, up to the larger one; whole blocks.
