@@ -13,7 +13,8 @@ SEEDS  ?= 1..2000
 MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
-	test-builds test-packaging test-asan lint docs bench sim fuzz install deb clean help
+	test-builds test-packaging test-asan lint docs bench sim fuzz install deb clean help \
+	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -58,6 +59,7 @@ test-working:
 	@$(MAKE) --no-print-directory test-http
 	@$(MAKE) --no-print-directory test-crash
 	@$(MAKE) --no-print-directory test-packaging
+	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory test-asan
 
 test-unit: all
@@ -87,6 +89,11 @@ test-packaging: all
 	@tools/setup packaging
 	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/packaging/*.test.js)
 
+## test-bench: the generators of the benchmarks against the real servers, in short form
+test-bench: all
+	@tools/setup test
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/bench/*.test.js)
+
 ## test-asan: the unit and HTTP tests with AddressSanitizer and UBSan
 test-asan:
 	@tools/setup test
@@ -111,7 +118,21 @@ docs: all
 ## bench: the benchmark report; close everything else first
 bench: all
 	@tools/setup bench
-	bench/run.sh $(BUILD)/tenax $(BUILD)/bench/load
+	bench/run.sh $(BUILD)/tenax $(BUILD)/bench/load --json $(BUILD)/bench-run.json
+
+## bench-peers: Tenax beside Redis, beanstalkd and RabbitMQ, with the ratios
+bench-peers: all
+	@tools/setup bench-peers
+	bench/peers.js $(BUILD)/tenax $(BUILD)/bench/load --json $(BUILD)/bench-peers.json
+
+## bench-growth: what a job costs with up to 30 million of them, 10,000 queues, 10,000 connections
+bench-growth: all
+	@tools/setup bench
+	bench/growth.js $(BUILD)/tenax $(BUILD)/bench/load --json $(BUILD)/bench-growth.json
+
+## bench-report: what these three have measured, into docs/performance.md
+bench-report:
+	bench/report.js --into docs/performance.md $(wildcard $(BUILD)/bench-*.json)
 
 ## sim: the simulator; SEED=n repeats one seed with its trace, SEEDS=a..b runs many
 sim: all

@@ -19,6 +19,8 @@ static const char usage[] =
     "  latency          open loop at a fixed rate, enqueue to delivery\n"
     "  due              fills in scheduled jobs, of which --rate a second fall due for\n"
     "                   --seconds (10): how late those are delivered\n"
+    "  broker-put       enqueue against another queue, by its own protocol\n"
+    "  broker-latency   latency, likewise\n"
     "  fsync DIR        write and fdatasync on this disk, no server\n"
     "  log DIR          batches of --payload bytes appended to the log of commits, no server\n"
     "  get PATH         prints the body of one GET request\n"
@@ -35,15 +37,24 @@ static const char usage[] =
     "  --acks N         1000, ids in a report at most; 1 reports each job by itself\n"
     "  --rate R         1000, jobs a second that latency starts, or that fall due\n"
     "  --payload N      200, bytes                --json           print one JSON object\n"
+    "  --broker KIND    beanstalkd, redis, rabbitmq-quorum or rabbitmq-classic\n"
     "  --tls            the server speaks TLS; its certificate is not checked\n";
 
 static const struct {
     const char *name;
     void (*run)(const struct load_options *, struct load_line *);
 } modes[] = {
-    {"enqueue", enqueue_run}, {"bulk", bulk_run},       {"drain", drain_run},
-    {"claim", claim_run},     {"latency", latency_run}, {"fsync", fsync_run},
-    {"due", due_run},         {"tasks", tasks_run},     {"log", log_run},
+    {"enqueue", enqueue_run},
+    {"bulk", bulk_run},
+    {"drain", drain_run},
+    {"claim", claim_run},
+    {"latency", latency_run},
+    {"fsync", fsync_run},
+    {"due", due_run},
+    {"tasks", tasks_run},
+    {"log", log_run},
+    {"broker-put", broker_put_run},
+    {"broker-latency", broker_latency_run},
 };
 
 static void add_name(struct load_line *l, const char *name)
@@ -139,6 +150,8 @@ static bool read_option(struct load_options *o, const char *name, const char *va
         o->to.host = value;
     else if (strcmp(name, "--queue") == 0)
         o->queue = value;
+    else if (strcmp(name, "--broker") == 0)
+        o->broker = value;
     else
         return false;
     return true;

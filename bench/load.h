@@ -15,6 +15,7 @@
 struct load_options {
     struct crew_address to;
     const char *queue;
+    const char *broker;   /* the kind of queue that is not Tenax */
     uint64_t queues;      /* how many of them, by number; 1: the one */
     const char *target;   /* what follows the mode: a path or a directory */
     uint64_t connections; /* for requests */
@@ -54,6 +55,8 @@ void claim_run(const struct load_options *o, struct load_line *l);
 void tasks_run(const struct load_options *o, struct load_line *l);
 void due_run(const struct load_options *o, struct load_line *l);
 void latency_run(const struct load_options *o, struct load_line *l);
+void broker_put_run(const struct load_options *o, struct load_line *l);
+void broker_latency_run(const struct load_options *o, struct load_line *l);
 void fsync_run(const struct load_options *o, struct load_line *l);
 void log_run(const struct load_options *o, struct load_line *l);
 

@@ -14,6 +14,7 @@
 #include "stream.h"
 
 #define NUMBER_LEN 10
+#define QUEUE_LEN  6 /* digits of a queue's name */
 
 struct latency {
     struct crew crew;
@@ -21,8 +22,9 @@ struct latency {
     struct peer *peers;
     struct acks acks;
     struct buf request; /* of job 0; the number of a job is written over its zeros */
-    size_t number_at;
+    size_t number_at, queue_at;
     uint64_t start;
+    size_t next; /* of the peers */
     uint64_t sent, confirmed, delivered;
     uint8_t *seen; /* by job number: was delivered */
     struct hist confirm_times, delivery_times;
@@ -44,14 +46,22 @@ static void make_request(struct latency *t)
     const char *at = memmem(t->request.at, t->request.len, number_key, sizeof number_key - 1);
     must(at != NULL);
     t->number_at = (size_t)(at - t->request.at) + sizeof number_key - 1;
+    t->queue_at = t->request.len - body.len + sizeof "{\"queue\":\"-" - 1 + strlen(t->o->queue);
     buf_fini(&body);
 }
 
+static void write_digits(char *to, int count, uint64_t n)
+{
+    for (int i = count - 1; i >= 0; i--, n /= 10)
+        to[i] = (char)('0' + n % 10);
+}
+
+/* Neighbours in time go to queues that are not neighbours. */
 static void put_number(struct latency *t, uint64_t job)
 {
-    char *to = t->request.at + t->number_at;
-    for (int i = NUMBER_LEN - 1; i >= 0; i--, job /= 10)
-        to[i] = (char)('0' + job % 10);
+    write_digits(t->request.at + t->number_at, NUMBER_LEN, job);
+    if (t->o->queues > 1)
+        write_digits(t->request.at + t->queue_at, QUEUE_LEN, job * 7919 % t->o->queues);
 }
 
 /* The number of a job gives its scheduled time. */
@@ -78,12 +88,14 @@ static void on_answer(struct peer *p, int status, struct str body, uint64_t star
     t->confirmed++;
 }
 
+/* Each connection in its turn, so that none of them is idle. */
 static void send_due(struct latency *t)
 {
     for (size_t i = 0; i < t->o->connections; i++) {
-        struct peer *p = &t->peers[i];
+        struct peer *p = &t->peers[t->next];
         if (t->sent == t->crew.asked || due(t, t->sent) > t->crew.now)
             return;
+        t->next = t->next + 1 == t->o->connections ? 0 : t->next + 1;
         if (p->waiting)
             continue;
         put_number(t, t->sent);

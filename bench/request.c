@@ -27,18 +27,25 @@ static void add_noise(struct buf *out, size_t n, uint64_t *seed)
     }
 }
 
+void request_payload(struct buf *out, const struct load_options *o, struct str first,
+                     uint64_t *seed)
+{
+    const size_t frame = sizeof "{\"data\":\"\"}" - 1;
+    size_t fixed = frame + first.len;
+    buf_print(out, "{%.*s\"data\":\"", STR_ARG(first));
+    add_noise(out, o->payload > fixed ? o->payload - fixed : 0, seed);
+    buf_lit(out, "\"}");
+}
+
 void request_job(struct buf *out, const struct load_options *o, struct str fields, struct str first,
                  uint64_t *seed)
 {
-    const size_t frame = sizeof "{\"data\":\"\"}" - 1;
     buf_print(out, "{\"queue\":\"%s", o->queue);
     if (o->queues > 1)
         buf_print(out, "-%06llu", (unsigned long long)(draw(seed) % o->queues));
-    buf_print(out, "\",\"type\":\"t\",%.*s\"payload\":{%.*s\"data\":\"", STR_ARG(fields),
-              STR_ARG(first));
-    size_t fixed = frame + first.len;
-    add_noise(out, o->payload > fixed ? o->payload - fixed : 0, seed);
-    buf_lit(out, "\"}}");
+    buf_print(out, "\",\"type\":\"t\",%.*s\"payload\":", STR_ARG(fields));
+    request_payload(out, o, first, seed);
+    buf_byte(out, '}');
 }
 
 void request_write(struct buf *out, const struct load_options *o, const char *method,

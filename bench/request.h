@@ -25,9 +25,12 @@ struct str request_pick(struct request_pool *p);
 /* METHOD PATH with a body of type JSON. */
 void request_write(struct buf *out, const struct load_options *o, const char *method,
                    const char *path, struct str body);
-/* One job as JSON, with these fields beside queue, type and payload. The payload begins with the
- * members of `first` and is filled to o->payload bytes from *seed. In both, each member is followed
- * by a comma; they may be empty. */
+/* A payload of o->payload bytes that begins with the members of `first`, each followed by a comma,
+ * and is filled from *seed. */
+void request_payload(struct buf *out, const struct load_options *o, struct str first,
+                     uint64_t *seed);
+/* One job as JSON, with these fields beside queue, type and payload. Each of
+ * these is followed by a comma. The payload is that of request_payload. */
 void request_job(struct buf *out, const struct load_options *o, struct str fields, struct str first,
                  uint64_t *seed);
 

@@ -5,9 +5,11 @@
 #
 #   bench/run.sh TENAX LOAD [--json FILE]
 #
-# BENCH_QUICK=1         small counts, under a minute; for checking the report itself
+# BENCH_QUICK=1         small counts, a minute; for checking the report itself
 # BENCH_COMMIT_MODE=…   fsync (the default) or buffered
 # BENCH_RUNS=N          how often each row is run (3)
+# BENCH_ROWS="A B …"    only these rows: disk enqueue pipelined tls http2 io events bulk take claim tasks
+#                       limited queues latency due waiting policy pods builds executor
 set -euo pipefail
 export LC_ALL=C
 
@@ -31,12 +33,17 @@ due_rate=5000
 commit_mode=${BENCH_COMMIT_MODE:-fsync}
 runs=${BENCH_RUNS:-3}
 if [ -n "${BENCH_QUICK:-}" ]; then
-    closed_seconds=0.5 drain_jobs=60000 latency_seconds=1.5 waiting_jobs=100000 fsync_count=300
+    closed_seconds=0.5 wrk_seconds=1 drain_jobs=60000 latency_seconds=1.5 fsync_count=300
+    waiting_jobs=100000 waiting_first=25000
     scheduled_jobs=50000 due_seconds=1 http2_jobs=20000 pods=500
 else
-    closed_seconds=5 drain_jobs=1000000 latency_seconds=10 waiting_jobs=1000000 fsync_count=3000
+    closed_seconds=5 wrk_seconds=5 drain_jobs=1000000 latency_seconds=10 fsync_count=3000
+    waiting_jobs=10000000 waiting_first=2500000
     scheduled_jobs=1000000 due_seconds=10 http2_jobs=400000 pods=5000
 fi
+
+wrk_script=$(dirname "$0")/wrk.lua
+command -v wrk >/dev/null || { echo "bench: wrk is not installed (Debian: wrk)" >&2; exit 1; }
 
 # A server that knows what its own indexes hold may say so in GET /health.
 own_figure='"index_bytes": *([0-9]+)'
@@ -169,6 +176,16 @@ verdict() {
 
 tick_rate=$(getconf CLK_TCK)
 
+# wanted ROW: whether it is to be run.
+wanted() {
+    [[ -z "${BENCH_ROWS:-}" || " $BENCH_ROWS " == *" $1 "* ]]
+}
+
+# cpu_sample KEY SECONDS JOBS: microseconds of CPU for each job.
+cpu_sample() {
+    sample "$1" "$(calc %.3f "($2) * 1000000 / $3")"
+}
+
 # measure ROW TIMES MODE OPTION…: one run; TIMES names the latencies to keep.
 measure() {
     local row=$1 times=$2 before jobs
@@ -181,15 +198,48 @@ measure() {
     keep "$row.p999_us" "${times}_p999_us"
     field jobs
     jobs=$value
-    sample "$row.server_cpu_s_per_100k" \
-        "$(calc %.3f "($(ticks) - $before) / $tick_rate * 100000 / $jobs")"
+    cpu_sample "$row.server_cpu_us" "($(ticks) - $before) / $tick_rate" "$jobs"
     field load_cpu_s
-    sample "$row.load_cpu_s_per_100k" "$(calc %.3f "$value * 100000 / $jobs")"
+    cpu_sample "$row.load_cpu_us" "$value" "$jobs"
     sample "$row.rss_mib" "$(calc %.0f "$(rss_kib) / 1024")"
 }
 
+# wrk_row ROW DEPTH [OPTION of the server…]: single enqueues over 64 connections. What was under way
+# when wrk ended is counted by the server alone.
+wrk_row() {
+    local row=$1 depth=$2 before scheme=http more used name
+    local TIMEFORMAT='%3U %3S'
+    shift 2
+    [ ${#tls[@]} -eq 0 ] || scheme=https
+    for ((i = 0; i < runs; i++)); do
+        fresh_server "$@"
+        before=$(ticks)
+        {
+            time BENCH_DEPTH=$depth wrk -t 1 -c 64 -d "${wrk_seconds}s" --timeout 60s -s "$wrk_script" \
+                "$scheme://127.0.0.1:$port" >"$work/wrk.out" 2>&1
+        } 2>"$work/wrk.cpu" || fail "wrk: $(<"$work/wrk.out")"
+        line=$(tail -n 1 "$work/wrk.out")
+        field jobs
+        jobs=$value
+        cpu_sample "$row.server_cpu_us" "($(ticks) - $before) / $tick_rate" "$jobs"
+        used=$(<"$work/wrk.cpu")
+        cpu_sample "$row.load_cpu_us" "${used/ / + }" "$jobs"
+        keep "$row.jobs_per_s" jobs_per_s
+        # With more than one request under way wrk's correction spoils its times.
+        if [ "$depth" = 1 ]; then
+            for name in p50_us p99_us p999_us; do keep "$row.$name" "request_$name"; done
+        fi
+        sample "$row.rss_mib" "$(calc %.0f "$(rss_kib) / 1024")"
+        more=$(get "/jobs/count?$counted")
+        [[ $more =~ \"count\":\ *([0-9]+) ]] || fail "no count in $more"
+        more=$((BASH_REMATCH[1] - jobs))
+        ((more >= 0 && more <= 64 * depth)) || fail "the server counts $more jobs more than the $jobs of wrk"
+        stop_server TERM
+    done
+}
+
 fill() { # N
-    "$load" bulk --connections 4 --jobs "$1" "${queues[@]}" --port "$port" >/dev/null ||
+    "$load" bulk --connections 4 --jobs "$1" "${queues[@]}" --port "$port" --timeout 3600 >/dev/null ||
         fail "filling failed"
     count_is "$1" ""
 }
@@ -249,14 +299,23 @@ own_bytes() {
 tls_row() {
     "$tenax" tls init --out-dir "$work/tls" >/dev/null || fail "tenax tls init failed"
     tls=(--tls)
-    for ((i = 0; i < runs; i++)); do
-        fresh_server --tls-cert "$work/tls/server-cert.pem" --tls-key "$work/tls/server-key.pem"
-        measure tls request enqueue --seconds "$closed_seconds"
-        field jobs
-        count_is "$value" ""
-        stop_server TERM
-    done
+    wrk_row tls 1 --tls-cert "$work/tls/server-cert.pem" --tls-key "$work/tls/server-key.pem"
     tls=()
+}
+
+# One to four threads for requests, where the server has a number of them.
+io_rows() {
+    local n
+    if [[ $("$tenax" serve --help) != *--io-threads* ]]; then
+        echo "threads for requests: this server has one"
+        return
+    fi
+    for n in 1 2 4; do
+        wrk_row "io$n" 1 --io-threads "$n"
+        print_row "io$n" "enqueue, $n I/O threads" ""
+        wrk_row "io${n}_pipelined" 16 --io-threads "$n"
+        print_row "io${n}_pipelined" "  64 x 16 pipelined" ""
+    done
 }
 
 # One job with a payload of 200 bytes, as load makes them.
@@ -302,10 +361,9 @@ http2_row() {
         [[ $out =~ ([0-9.]+)\ req/s ]] || fail "no req/s in $out"
         sample http2.jobs_per_s "$(calc %.0f "${BASH_REMATCH[1]}")"
         http2_times
-        sample http2.server_cpu_s_per_100k \
-            "$(calc %.3f "($(ticks) - $before) / $tick_rate * 100000 / $http2_jobs")"
+        cpu_sample http2.server_cpu_us "($(ticks) - $before) / $tick_rate" "$http2_jobs"
         used=$(<"$work/http2.cpu")
-        sample http2.load_cpu_s_per_100k "$(calc %.3f "(${used/ / + }) * 100000 / $http2_jobs")"
+        cpu_sample http2.load_cpu_us "${used/ / + }" "$http2_jobs"
         sample http2.rss_mib "$(calc %.0f "$(rss_kib) / 1024")"
         count_is "$http2_jobs" ""
         stop_server TERM
@@ -327,19 +385,23 @@ due_row() {
     done
 }
 
-# What a million waiting jobs cost: resident memory when they have just come in and
-# after each restart, against that of the same server empty; and the time of a start
-# after a crash (the log is replayed) and after an orderly end.
+# What many waiting jobs cost: the speed of the last three quarters of them, resident memory when
+# they have just come in and after each restart, against that of the same server empty; deliveries
+# from another queue meanwhile; the time of a start after a crash and after an orderly end.
 waiting_runs() {
     local empty bytes
     for ((i = 0; i < runs; i++)); do
         fresh_server
         empty=$(rss_kib)
-        fill "$waiting_jobs"
+        fill "$waiting_first"
+        measure waiting_bulk request bulk --connections 8 --jobs $((waiting_jobs - waiting_first)) --timeout 3600
+        count_is "$waiting_jobs" ""
         grown "rss_filled" "$empty"
         if bytes=$(own_bytes); then
             sample waiting.own_bytes "$(calc %.1f "$bytes / $waiting_jobs")"
         fi
+        sample waiting.rss_mib "$(calc %.0f "$(rss_kib) / 1024")"
+        measure waiting_latency delivery latency --queue other --rate 1000 --seconds "$latency_seconds"
         stop_server KILL
         start_server
         sample restart.after_kill_ms "$start_ms"
@@ -417,7 +479,7 @@ row_format='%-28s %-18s %-12s %6s %6s %6s %5s %5s %4s\n'
 # shellcheck disable=SC2059
 head_line() {
     echo
-    printf "$row_format" "" "" "" "" request us "CPU s" /100k RSS
+    printf "$row_format" "" "" "" "" request us "CPU us" /job RSS
     printf "$row_format" "" "1000 jobs/s" target p50 p99 p99.9 serv. load MiB
 }
 
@@ -429,6 +491,7 @@ thousands() { # KEY
 }
 
 rounded() { # KEY DECIMALS
+    [ -n "${samples[$1]:-}" ] || { echo -; return; }
     calc "%.$2f" "$(median "$1")"
 }
 
@@ -438,7 +501,7 @@ print_row() { # ROW TITLE TARGET
     [ -z "$3" ] || verdict_text=">=$(($3 / 1000)) $(verdict "$1.jobs_per_s" min "$3")"
     printf "$row_format" "$2" "$(thousands "$1.jobs_per_s")" "$verdict_text" \
         "$(rounded "$1.p50_us" 0)" "$(rounded "$1.p99_us" 0)" "$(rounded "$1.p999_us" 0)" \
-        "$(rounded "$1.server_cpu_s_per_100k" 2)" "$(rounded "$1.load_cpu_s_per_100k" 2)" \
+        "$(rounded "$1.server_cpu_us" 1)" "$(rounded "$1.load_cpu_us" 1)" \
         "$(median "$1.rss_mib")"
 }
 
@@ -451,7 +514,7 @@ print_due() {
     echo
     echo "$scheduled_jobs scheduled, $due_rate/s falling due"
     print_single "  lateness p50" due.p50_ms ms ""
-    print_single "  lateness p99" due.p99_ms ms 20
+    print_single "  lateness p99" due.p99_ms ms 2
 }
 
 # A program of its own, built beside load where it is built at all. No server.
@@ -515,38 +578,63 @@ print_executor() {
 
 print_latency() {
     echo
-    print_single "enqueue to delivery at 1,000/s, p50" latency.p50_us us 300
-    print_single "enqueue to delivery at 1,000/s, p99" latency.p99_us us 1500
-    echo "  one delivery (p50) takes $(calc %.2f "$(median latency.p50_us) / $(median fsync.append_p50_us)")" \
+    print_single "enqueue to delivery at 1,000/s, p50" latency.p50_us us ""
+    print_single "enqueue to delivery at 1,000/s, p99" latency.p99_us us ""
+    [ -z "${samples[fsync.append_p50_us]:-}" ] ||
+        echo "  one delivery (p50) takes $(calc %.2f "$(median latency.p50_us) / $(median fsync.append_p50_us)")" \
         "times one append with fdatasync on this disk"
 }
 
 print_waiting() {
     echo
+    print_single "delivery with $waiting_jobs waiting, p50" waiting_latency.p50_us us ""
+    print_single "delivery with $waiting_jobs waiting, p99" waiting_latency.p99_us us \
+        "$([ -z "${samples[latency.p99_us]:-}" ] || calc %.0f "4 * $(median latency.p99_us)")"
     print_single "restart after SIGKILL, $waiting_jobs waiting" restart.after_kill_ms ms 2000
     print_single "restart after SIGTERM, $waiting_jobs waiting" restart.after_term_ms ms 2000
+    print_single "RSS with $waiting_jobs waiting" waiting.rss_mib MiB \
+        "$(calc %.0f "(150e6 + 48 * $waiting_jobs) / 1048576")"
     print_single "RSS growth per waiting job, just filled" waiting.rss_filled bytes ""
     print_single "RSS growth per waiting job, restarted" waiting.rss_restarted bytes ""
     if [ -n "${samples[waiting.own_bytes]:-}" ]; then
-        print_single "own memory per waiting job" waiting.own_bytes bytes 64
+        print_single "own memory per waiting job" waiting.own_bytes bytes 33.5
         return
     fi
     echo "  not judged: GET /health names no index_bytes, so this is resident memory with the"
-    echo "  store's caches and buffers; the target is <=64 bytes of the server's own"
+    echo "  store's caches and buffers; the target is 33 bytes of the server's own"
 }
 
+# One row against another of the same generator, run by run.
+print_share() { # ROW BASE TITLE TARGET
+    local -a ours theirs
+    local i
+    [ -n "${samples[$2.jobs_per_s]:-}" ] || return 0
+    read -r -a ours <<<"${samples[$1.jobs_per_s]}"
+    read -r -a theirs <<<"${samples[$2.jobs_per_s]}"
+    for ((i = 0; i < runs; i++)); do
+        sample "$1.share" "$(calc %.3f "${ours[i]} / ${theirs[i]}")"
+    done
+    echo "  $3: $(spread "$1.share"), target >=$4: $(verdict "$1.share" min "$4")"
+}
+
+# The form of bench/measure.js: one schema for all benchmarks.
 write_json() {
     local key sep=
     {
-        printf '{"machine":{"cpu":"%s","cores":%s,"memory_mib":%s,"kernel":"%s","filesystem":"%s","tcp":"%s"},' \
+        printf '{"schema":1,"bench":"run","date":"%s",' "$(date -u +%F)"
+        printf '"machine":{"cpu":"%s","cores":%s,"memory_mib":%s,"kernel":"%s","filesystem":"%s","tcp":"%s"},' \
             "${cpu//[\"\\]/}" "$cores" "$memory_mib" "$kernel" "$filesystem" "$tcp"
-        printf '"commit_mode":"%s","quick":%s,"waiting_jobs":%s,"samples":{' "$commit_mode" \
-            "$([ -n "${BENCH_QUICK:-}" ] && echo true || echo false)" "$waiting_jobs"
+        printf '"versions":{"tenax":"%s"},"commit_mode":"%s","quick":%s,"runs":%s,' \
+            "$("$tenax" --version | sed 's/^tenax //')" "$commit_mode" \
+            "$([ -n "${BENCH_QUICK:-}" ] && echo true || echo false)" "$runs"
+        printf '"sizes":{"waiting_jobs":%s,"waiting_first":%s,"drain_jobs":%s,"scheduled_jobs":%s},' \
+            "$waiting_jobs" "$waiting_first" "$drain_jobs" "$scheduled_jobs"
+        printf '"samples":{"tenax":{'
         for key in $(printf '%s\n' "${!samples[@]}" | sort); do
             printf '%s"%s":[%s]' "$sep" "$key" "$(sed 's/ $//; s/ /,/g' <<<"${samples[$key]}")"
             sep=,
         done
-        printf '}}\n'
+        printf '}}}\n'
     } >"$json_file"
 }
 
@@ -556,59 +644,92 @@ within_tenth() { # ROW
 }
 
 machine
-fsync_row
-print_fsync
-log_row
-print_log
+if wanted disk; then
+    fsync_row
+    print_fsync
+    log_row
+    print_log
+fi
 head_line
-enqueue_row enqueue enqueue
-print_row enqueue "enqueue, 64 connections" 80000
-enqueue_row pipelined enqueue --depth 16
-print_row pipelined "enqueue, 64 x 16 pipelined" 200000
-tls_row
-print_row tls "enqueue over TLS, 64 conns" ""
-if command -v h2load >/dev/null; then
+if wanted enqueue; then
+    wrk_row enqueue 1
+    print_row enqueue "enqueue, 64 connections" ""
+fi
+if wanted pipelined; then
+    wrk_row pipelined 16
+    print_row pipelined "enqueue, 64 x 16 pipelined" ""
+fi
+if wanted tls; then
+    tls_row
+    print_row tls "enqueue over TLS, 64 conns" ""
+    print_share tls enqueue "TLS / clear text" 0.75
+fi
+if wanted http2 && command -v h2load >/dev/null; then
     http2_row
-    print_row http2 "enqueue over HTTP/2, 64 x 16" ""
-else
+    print_row http2 "enqueue over HTTP/2, 64 x 16" 250000
+elif wanted http2; then
     echo "enqueue over HTTP/2: not run, h2load is not installed (Debian: nghttp2-client)"
 fi
-enqueue_row events0 enqueue --depth 4
-print_row events0 "enqueue, 64 x 4, no consumer" ""
-enqueue_row events10 enqueue --depth 4 --consumers 10
-print_row events10 "  10 consumers of events" "$(within_tenth events0)"
-enqueue_row events100 enqueue --depth 4 --consumers 100
-print_row events100 "  100 consumers of events" ""
-enqueue_row bulk bulk --connections 8
-print_row bulk "bulk enqueue, 1000 each" 400000
-empty_row take drain
-print_row take "take + bulk success" 250000
-empty_row claim claim
-print_row claim "claim + bulk success" ""
-counted=
-tasks_row
-print_row tasks "create + claimWork(32) + complete" 20000
-counted=queue=bench
-limit=1000
-empty_row limited drain
-print_row limited "take, at most 1,000 at once" ""
-limit=
-queues=(--queues 10000) counted=
-enqueue_row queues_enqueue enqueue "${queues[@]}"
-print_row queues_enqueue "enqueue to 10,000 queues" ""
-empty_row queues_take drain "${queues[@]}"
-print_row queues_take "take of 10,000 queues" ""
-queues=() counted=queue=bench
-latency_row
-print_row latency "enqueue to delivery, 1,000/s" ""
-print_latency
-due_row
-print_due
-waiting_runs
-print_waiting
-policy_row
-pods_row
-builds_row
-executor_row
-print_executor
+! wanted io || io_rows
+if wanted events; then
+    enqueue_row events0 enqueue --depth 4
+    print_row events0 "enqueue, 64 x 4, no consumer" ""
+    enqueue_row events10 enqueue --depth 4 --consumers 10
+    print_row events10 "  10 consumers of events" "$(within_tenth events0)"
+    enqueue_row events100 enqueue --depth 4 --consumers 100
+    print_row events100 "  100 consumers of events" ""
+fi
+if wanted bulk; then
+    enqueue_row bulk bulk --connections 8
+    print_row bulk "bulk enqueue, 1000 each" 700000
+fi
+if wanted take; then
+    empty_row take drain
+    print_row take "take + bulk success" 450000
+fi
+if wanted claim; then
+    empty_row claim claim
+    print_row claim "claim + bulk success" 300000
+fi
+if wanted tasks; then
+    counted=
+    tasks_row
+    print_row tasks "create + claimWork(32) + complete" 20000
+    counted=queue=bench
+fi
+if wanted limited; then
+    limit=1000
+    empty_row limited drain
+    print_row limited "take, at most 1,000 at once" ""
+    limit=
+fi
+if wanted queues; then
+    queues=(--queues 10000) counted=
+    enqueue_row queues_enqueue enqueue "${queues[@]}"
+    print_row queues_enqueue "enqueue to 10,000 queues" ""
+    empty_row queues_take drain "${queues[@]}"
+    print_row queues_take "take of 10,000 queues" ""
+    queues=() counted=queue=bench
+fi
+if wanted latency; then
+    latency_row
+    print_row latency "enqueue to delivery, 1,000/s" ""
+    print_latency
+fi
+if wanted due; then
+    due_row
+    print_due
+fi
+if wanted waiting; then
+    waiting_runs
+    print_row waiting_bulk "bulk, $((waiting_first / 1000))k to $((waiting_jobs / 1000))k waiting" 500000
+    print_waiting
+fi
+! wanted policy || policy_row
+! wanted pods || pods_row
+! wanted builds || builds_row
+if wanted executor; then
+    executor_row
+    print_executor
+fi
 [ -z "$json_file" ] || write_json

@@ -53,8 +53,9 @@ function alive(pid) {
 }
 
 class Broker {
-  // tls: {ca, cert, key} files; conf: further lines of rabbitmq.conf; enabledPlugins: names
-  constructor(folder, ports, { tls, conf = [], enabledPlugins = [] } = {}) {
+  // tls: {ca, cert, key} files; conf: further lines of rabbitmq.conf; enabledPlugins: names; erlang:
+  // options of its virtual machine, which takes one core unless they say otherwise
+  constructor(folder, ports, { tls, conf = [], enabledPlugins = [], erlang = '+S 1:1 +sbwt none' } = {}) {
     [this.port, this.tlsPort, this.distPort, this.epmdPort] = ports;
     this.folder = folder;
     const lines = ['loopback_users.guest = true', 'log.file.level = warning',
@@ -82,7 +83,7 @@ class Broker {
       RABBITMQ_PID_FILE: path.join(folder, 'pid'),
       RABBITMQ_GENERATED_CONFIG_DIR: path.join(folder, 'gen'),
       RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS:
-        '+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}',
+        `${erlang} -kernel inet_dist_use_interface {127,0,0,1}`.trim(),
     };
   }
 
