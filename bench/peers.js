@@ -6,7 +6,7 @@
 //     bench/peers.js TENAX LOAD [--json FILE]
 //
 // BENCH_QUICK, BENCH_RUNS and BENCH_COMMIT_MODE as for bench/run.sh; BENCH_PEERS=redis,beanstalkd
-// limits the peers, BENCH_ROWS=enqueue,latency the rows.
+// limits the peers, BENCH_WAITING=N is how many jobs wait (1000000), BENCH_ROWS=enqueue,latency the rows.
 'use strict';
 
 const fs = require('node:fs');
@@ -27,6 +27,8 @@ const sizes = m.quick
   ? { connections: 64, payload: 200, closed_seconds: 1, closed_jobs: 20000,
     latency_seconds: Number(process.env.BENCH_SECONDS || 1.5), waiting_jobs: 20000 }
   : { connections: 64, payload: 200, closed_seconds: 5, closed_jobs: 500000, latency_seconds: 10, waiting_jobs: 1000000 };
+
+if (process.env.BENCH_WAITING) sizes.waiting_jobs = 1000 * Math.ceil(Number(process.env.BENCH_WAITING) / 1000);
 
 const depthOf = { enqueue: 1, pipelined: 16 };
 
@@ -67,7 +69,7 @@ class Peer {
   }
 
   latency() {
-    return this.load('broker-latency', '--connections', sizes.connections, '--streams', 4, '--rate', 1000,
+    return this.load('broker-latency', '--connections', sizes.connections, '--streams', 16, '--rate', 1000,
       '--seconds', sizes.latency_seconds);
   }
 

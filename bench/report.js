@@ -36,7 +36,8 @@ const GOALS = [
 ];
 
 const ROWS = [
-  ['enqueue', 'enqueue, 64 connections'], ['pipelined', 'enqueue, 64 × 16 pipelined'], ['tls', 'enqueue over TLS'],
+  ['enqueue', 'enqueue, 64 connections'], ['pipelined', 'enqueue, 64 × 16 pipelined'], ['clear', 'enqueue by `load`, clear text'],
+  ['tls', 'enqueue by `load`, TLS'],
   ['http2', 'enqueue over HTTP/2, 64 × 16'], ['io1', 'enqueue, 1 I/O thread'], ['io2', 'enqueue, 2 I/O threads'],
   ['io4', 'enqueue, 4 I/O threads'], ['io1_pipelined', 'pipelined, 1 I/O thread'],
   ['io2_pipelined', 'pipelined, 2 I/O threads'], ['io4_pipelined', 'pipelined, 4 I/O threads'],

@@ -8,6 +8,7 @@
 # BENCH_QUICK=1         small counts, a minute; for checking the report itself
 # BENCH_COMMIT_MODE=…   fsync (the default) or buffered
 # BENCH_RUNS=N          how often each row is run (3)
+# BENCH_WAITING=N       how many jobs wait in the row waiting (10000000)
 # BENCH_ROWS="A B …"    only these rows: disk enqueue pipelined tls http2 io events bulk take claim tasks
 #                       limited queues latency due waiting policy pods builds executor
 set -euo pipefail
@@ -34,13 +35,17 @@ commit_mode=${BENCH_COMMIT_MODE:-fsync}
 runs=${BENCH_RUNS:-3}
 if [ -n "${BENCH_QUICK:-}" ]; then
     closed_seconds=0.5 wrk_seconds=1 drain_jobs=60000 latency_seconds=1.5 fsync_count=300
-    waiting_jobs=100000 waiting_first=25000
+    waiting_jobs=${BENCH_WAITING:-100000}
     scheduled_jobs=50000 due_seconds=1 http2_jobs=20000 pods=500
 else
     closed_seconds=5 wrk_seconds=5 drain_jobs=1000000 latency_seconds=10 fsync_count=3000
-    waiting_jobs=10000000 waiting_first=2500000
+    waiting_jobs=${BENCH_WAITING:-10000000}
     scheduled_jobs=1000000 due_seconds=10 http2_jobs=400000 pods=5000
 fi
+
+# Whole requests of 1,000 jobs.
+waiting_jobs=$(((waiting_jobs + 3999) / 4000 * 4000))
+waiting_first=$((waiting_jobs / 4))
 
 wrk_script=$(dirname "$0")/wrk.lua
 command -v wrk >/dev/null || { echo "bench: wrk is not installed (Debian: wrk)" >&2; exit 1; }
@@ -207,16 +212,15 @@ measure() {
 # wrk_row ROW DEPTH [OPTION of the server…]: single enqueues over 64 connections. What was under way
 # when wrk ended is counted by the server alone.
 wrk_row() {
-    local row=$1 depth=$2 before scheme=http more used name
+    local row=$1 depth=$2 before more used name
     local TIMEFORMAT='%3U %3S'
     shift 2
-    [ ${#tls[@]} -eq 0 ] || scheme=https
     for ((i = 0; i < runs; i++)); do
         fresh_server "$@"
         before=$(ticks)
         {
             time BENCH_DEPTH=$depth wrk -t 1 -c 64 -d "${wrk_seconds}s" --timeout 60s -s "$wrk_script" \
-                "$scheme://127.0.0.1:$port" >"$work/wrk.out" 2>&1
+                "http://127.0.0.1:$port" >"$work/wrk.out" 2>&1
         } 2>"$work/wrk.cpu" || fail "wrk: $(<"$work/wrk.out")"
         line=$(tail -n 1 "$work/wrk.out")
         field jobs
@@ -295,12 +299,26 @@ own_bytes() {
     [[ $health =~ $own_figure ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# Enqueue over TLS, with HTTP/1.1. The certificates are made for this run.
-tls_row() {
+# Enqueue over TLS, with HTTP/1.1, and in clear text by the same generator, in turns: wrk's clock
+# would cover the handshakes. The certificates are made for this run.
+tls_rows() {
+    local row
     "$tenax" tls init --out-dir "$work/tls" >/dev/null || fail "tenax tls init failed"
-    tls=(--tls)
-    wrk_row tls 1 --tls-cert "$work/tls/server-cert.pem" --tls-key "$work/tls/server-key.pem"
-    tls=()
+    for ((i = 0; i < runs; i++)); do
+        for row in clear tls; do
+            if [ "$row" = clear ]; then
+                fresh_server
+            else
+                tls=(--tls)
+                fresh_server --tls-cert "$work/tls/server-cert.pem" --tls-key "$work/tls/server-key.pem"
+            fi
+            measure "$row" request enqueue --seconds "$closed_seconds"
+            field jobs
+            count_is "$value" ""
+            stop_server TERM
+            tls=()
+        done
+    done
 }
 
 # One to four threads for requests, where the server has a number of them.
@@ -660,9 +678,10 @@ if wanted pipelined; then
     print_row pipelined "enqueue, 64 x 16 pipelined" ""
 fi
 if wanted tls; then
-    tls_row
-    print_row tls "enqueue over TLS, 64 conns" ""
-    print_share tls enqueue "TLS / clear text" 0.75
+    tls_rows
+    print_row clear "enqueue by load, clear text" ""
+    print_row tls "enqueue by load, TLS" ""
+    print_share tls clear "TLS / clear text" 0.75
 fi
 if wanted http2 && command -v h2load >/dev/null; then
     http2_row
@@ -722,6 +741,7 @@ if wanted due; then
 fi
 if wanted waiting; then
     waiting_runs
+    head_line
     print_row waiting_bulk "bulk, $((waiting_first / 1000))k to $((waiting_jobs / 1000))k waiting" 500000
     print_waiting
 fi
