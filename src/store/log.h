@@ -52,8 +52,8 @@ struct log {
 /* Begins to append a batch, of which it keeps a copy; *number is the one that it gets. With sync it
  * is durable when it is on the disk, and then so is everything before it; without, when the
  * operating system has it. Blocks while LOG_UNDER_WAY_MAX are under way. After an error nothing was
- * begun and the number is not used up: ERR_DISK_FULL, after which it may be tried again, or the
- * error with which the log has failed. */
+ * begun and the number is not used up: ERR_DISK_FULL, after which it may be tried again, or
+ * ERR_IO, with which the log has failed. */
 NODISCARD static inline struct err log_append(struct log *l, struct str batch, bool sync,
                                               uint64_t *number)
 {

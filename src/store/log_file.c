@@ -232,6 +232,8 @@ static struct err file_append(struct log *l, struct str batch, bool sync, uint64
         else
             pthread_cond_signal(&f->work);
     }
+    if (e.code == ERR_DISK_FULL && f->failed.code != ERR_OK)
+        e.code = ERR_IO; /* to try it again is of no use */
     pthread_mutex_unlock(&f->lock);
     return e;
 }

@@ -32,6 +32,9 @@ struct log_file_settings {
      * them: must do nothing but wake somebody. May be NULL. Not for writes of the ring, whose
      * descriptor tells of them. */
     void (*notify)(void *ctx);
+    /* Asked before so many bytes of the disk are taken; an error, ERR_DISK_FULL, refuses. On any
+     * thread. NULL: nobody minds. */
+    struct err (*may_grow)(void *ctx, uint64_t bytes);
     void *ctx;
 };
 

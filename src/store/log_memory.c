@@ -67,6 +67,8 @@ static void keep(struct log_memory *m, struct str batch, bool sync)
 static struct err memory_append(struct log *l, struct str batch, bool sync, uint64_t *number)
 {
     struct log_memory *m = memory_of(l);
+    if (m->failed.code == ERR_DISK_FULL)
+        return err_make(ERR_IO, "%s", m->failed.msg); /* to try it again is of no use */
     TRY(m->failed);
     if (m->faults.refuse != ERR_OK) {
         struct err e = err_make(m->faults.refuse, "the append was refused, as instructed");
