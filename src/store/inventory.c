@@ -61,9 +61,10 @@ static void write_parts(struct writer *w, const struct inventory *inv)
     writer_varint(w, inv->manifest);
     writer_varint(w, inv->manifest_size);
     writer_varint(w, inv->manifest_checksum);
-    writer_byte(w, inv->damaged);
-    writer_varint(w, inv->tables);
-    writer_varint(w, inv->reached);
+    writer_byte(w, inv->is.damaged);
+    writer_varint(w, inv->is.tables);
+    writer_varint(w, inv->is.reached);
+    writer_varint(w, inv->is.held);
 }
 
 void inventory_encode(const struct inventory *inv, char *place)
@@ -82,7 +83,7 @@ void inventory_encode(const struct inventory *inv, char *place)
 static void read_logs(struct reader *r, struct inventory *out)
 {
     out->sequence = reader_varint(r, "sequence", UINT64_MAX);
-    out->damaged = reader_byte(r, "damaged", 1);
+    out->is.damaged = reader_byte(r, "damaged", 1);
     out->log_count = reader_varint(r, "logs", INVENTORY_LOGS);
     for (size_t i = 0; i < out->log_count; i++) {
         out->logs[i].number = reader_varint(r, "log", UINT64_MAX);
@@ -101,9 +102,10 @@ static void read_parts(struct reader *r, unsigned version, struct inventory *out
         read_logs(r, out);
         return;
     }
-    out->damaged = reader_byte(r, "damaged", 1);
-    out->tables = reader_varint(r, "tables", UINT64_MAX);
-    out->reached = reader_varint(r, "reached", UINT64_MAX);
+    out->is.damaged = reader_byte(r, "damaged", 1);
+    out->is.tables = reader_varint(r, "tables", UINT64_MAX);
+    out->is.reached = reader_varint(r, "reached", UINT64_MAX);
+    out->is.held = reader_varint(r, "held", UINT64_MAX);
 }
 
 struct err inventory_decode(struct str place, struct inventory *out)
@@ -461,16 +463,14 @@ NODISCARD static struct err write_next(struct inventory_writer *w)
     return err;
 }
 
-struct err inventory_write(struct inventory_writer *w, uint64_t tables, uint64_t reached,
-                           bool damaged)
+struct err inventory_write(struct inventory_writer *w, const struct inventory_state *is)
 {
-    bool upgrades = !w->now.has_log;
+    bool upgrades = !w->now.has_log, damaged = w->now.is.damaged;
     TRY(folder_sync(w->dir));
     TRY(note_manifest(w));
     w->now.has_log = true;
-    w->now.tables = tables;
-    w->now.reached = reached;
-    w->now.damaged |= damaged;
+    w->now.is = *is;
+    w->now.is.damaged |= damaged;
     TRY(write_next(w));
     /* An older tenax, to which one place is enough, finds none that it knows. */
     return upgrades ? write_next(w) : err_none();

@@ -27,13 +27,18 @@
 #define INVENTORY_PLACE ((size_t)16384)
 #define INVENTORY_LOGS  ((size_t)700) /* how many fit */
 
+struct inventory_state {
+    uint64_t tables, reached; /* last batches that tables hold, and that is on the disk at all */
+    uint64_t held;            /* batches after it are kept in any case; UINT64_MAX: none are */
+    bool damaged;             /* a table could not be read; see store/rocks.c */
+};
+
 struct inventory {
     uint64_t generation; /* the place with the higher one counts */
     uint64_t manifest, manifest_size;
     uint32_t manifest_checksum; /* of its first manifest_size bytes */
-    bool damaged;               /* a table could not be read; see store/rocks.c */
-    bool has_log;               /* the log is ours; else what follows is of RocksDB's, version 1 */
-    uint64_t tables, reached;   /* last batches that tables hold, and that is on the disk at all */
+    bool has_log;               /* the log is ours; else what follows `is` is of RocksDB's */
+    struct inventory_state is;  /* without a log: only `damaged` */
     uint64_t sequence;          /* of the newest write that is in tables or logs */
     size_t log_count;
     struct wal_file logs[INVENTORY_LOGS]; /* those that were not empty; they may have grown since */
@@ -61,9 +66,8 @@ struct inventory_writer;
 /* Creates the file if there is none. ERR_DISK_FULL, ERR_IO, ERR_CORRUPT. */
 NODISCARD struct err inventory_writer_new(const char *dir, struct inventory_writer **out);
 void inventory_writer_free(struct inventory_writer *w);
-/* Syncs and records what is there. The numbers are those of struct inventory. ERR_DISK_FULL,
+/* Syncs and records what is there: of `is`, the numbers, and damage if there is any. ERR_DISK_FULL,
  * ERR_IO, ERR_CORRUPT. */
-NODISCARD struct err inventory_write(struct inventory_writer *w, uint64_t tables, uint64_t reached,
-                                     bool damaged);
+NODISCARD struct err inventory_write(struct inventory_writer *w, const struct inventory_state *is);
 
 #endif

@@ -38,6 +38,7 @@ struct log_vt {
     struct err (*append)(struct log *l, struct str batch, bool sync, uint64_t *number);
     bool (*is_ready)(const struct log *l, size_t len, bool sync);
     uint64_t (*durable)(struct log *l);
+    uint64_t (*first)(struct log *l);
     struct err (*wait)(struct log *l, uint64_t number);
     struct err (*replay)(struct log *l, uint64_t from, log_replay_fn fn, void *ctx);
     void (*release)(struct log *l, uint64_t number);
@@ -71,6 +72,13 @@ static inline bool log_is_ready(const struct log *l, size_t len, bool sync)
 static inline uint64_t log_durable(struct log *l)
 {
     return l->vt->durable(l);
+}
+
+/* The first batch that log_replay can begin with; one above log_durable if there is none. Only
+ * before the first append. */
+static inline uint64_t log_first(struct log *l)
+{
+    return l->vt->first(l);
 }
 
 /* Blocks until the batch is durable, or the log has failed: ERR_DISK_FULL, ERR_IO. */

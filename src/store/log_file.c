@@ -259,6 +259,13 @@ static uint64_t file_durable(struct log *l)
     return number;
 }
 
+static uint64_t file_first(struct log *l)
+{
+    const struct log_file *f = file_of(l);
+    must(f->appended == f->found.last);
+    return f->found.first ? f->found.first->before + 1 : f->found.last + 1;
+}
+
 static struct err file_wait(struct log *l, uint64_t number)
 {
     struct log_file *f = file_of(l);
@@ -333,6 +340,7 @@ NODISCARD static struct err recover(struct log_file *f)
     struct log_recovery *r = &f->found;
     *r = (struct log_recovery){.dir = f->dir,
                                .from = f->settings.from,
+                               .keep = f->settings.keep,
                                .reached = f->settings.reached,
                                .lossy = f->settings.lossy};
     struct err e =
@@ -391,6 +399,7 @@ NODISCARD static struct err open_log(const struct log_file_settings *settings, b
         .append = file_append,
         .is_ready = file_is_ready,
         .durable = file_durable,
+        .first = file_first,
         .wait = file_wait,
         .replay = file_replay,
         .release = file_release,

@@ -16,6 +16,8 @@
 struct log_file_settings {
     const char *dir; /* exists; other files in it are left alone */
     uint64_t from;   /* the first batch that tables do not hold; 1 at the beginning */
+    /* The first batch before it that is wanted all the same, if it is still there. 0: none. */
+    uint64_t keep;
     /* The log is known to have had this batch: it must be there. 0: nothing is known. */
     uint64_t reached;
     bool lossy; /* batches were not synced: what follows a gap is given up, and that is logged */

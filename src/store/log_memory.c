@@ -103,6 +103,11 @@ static uint64_t memory_durable(struct log *l)
     return memory_of(l)->durable;
 }
 
+static uint64_t memory_first(struct log *l)
+{
+    return memory_of(l)->before + 1;
+}
+
 static struct err memory_wait(struct log *l, uint64_t number)
 {
     struct log_memory *m = memory_of(l);
@@ -166,6 +171,7 @@ struct err log_memory_open(struct log_memory *m, uint64_t from, struct log **out
         .append = memory_append,
         .is_ready = memory_is_ready,
         .durable = memory_durable,
+        .first = memory_first,
         .wait = memory_wait,
         .replay = memory_replay,
         .release = memory_release,

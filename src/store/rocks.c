@@ -130,7 +130,11 @@ NODISCARD static struct err write_inventory(struct rocks *r)
     r->unnoted = 0;
     if (!r->inventory)
         TRY(inventory_writer_new(r->dir, &r->inventory));
-    return inventory_write(r->inventory, r->tables, r->reached, r->damaged);
+    struct inventory_state is = {
+        .tables = r->tables, .reached = r->reached, .held = r->held, .damaged = r->damaged};
+    TRY(inventory_write(r->inventory, &is));
+    r->held_noted = is.held;
+    return err_none();
 }
 
 /* Without it the next start would trust what it finds; so a failure is only logged. */
@@ -143,6 +147,12 @@ static bool note_files(struct rocks *r)
     return e.code == ERR_OK;
 }
 
+/* Of what neither tables lack nor anybody holds. */
+static void let_go(struct rocks *r)
+{
+    log_release(r->log, r->tables < r->held_noted ? r->tables : r->held_noted);
+}
+
 /* The log lets go only of what the inventory says is in tables: should their own record of it be
  * damaged, everything after that is still there. */
 static void note(struct rocks *r)
@@ -150,13 +160,14 @@ static void note(struct rocks *r)
     r->noted_version = number_of(r, "rocksdb.current-super-version-number");
     rocks_log_look(r);
     if (note_files(r))
-        log_release(r->log, r->tables);
+        let_go(r);
 }
 
 static void note_commit(struct rocks *r)
 {
     bool due = ++r->unnoted >= r->note_interval;
-    if (!due && number_of(r, "rocksdb.current-super-version-number") == r->noted_version)
+    if (!due && r->held == r->held_noted &&
+        number_of(r, "rocksdb.current-super-version-number") == r->noted_version)
         return;
     note(r);
     if (due && r->note_interval < NOTE_INTERVAL_MAX)
@@ -208,7 +219,7 @@ NODISCARD static struct err open_checked(struct rocks *r)
     /* Before the log has a batch that a tenax without a log would not see. */
     TRY(write_inventory(r));
     r->has_log = true;
-    log_release(r->log, r->tables);
+    let_go(r);
     return err_none();
 }
 
@@ -286,6 +297,7 @@ NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, 
     rocks_number_put(r->writes, number);
     if (sync)
         r->reached = number;
+    r->committed = number;
     char *text = NULL;
     rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
@@ -361,6 +373,8 @@ static bool rocks_reap(struct store *s, struct err *result)
     if (ended) {
         *result = r->result;
         r->phase = IDLE;
+        if (r->result.code == ERR_OK)
+            r->number = r->committed;
     }
     pthread_mutex_unlock(&r->lock);
     return ended;
@@ -480,6 +494,18 @@ static void rocks_damage(struct store *s, struct store_damage *out)
     out->tables = r->damaged ? rocks_mend_kept(r->dir) : 0;
 }
 
+static uint64_t rocks_number(const struct store *s)
+{
+    return ((const struct rocks *)s)->number;
+}
+
+static void rocks_hold(struct store *s, uint64_t number)
+{
+    struct rocks *r = rocks_of(s);
+    r->held = number;
+    r->held_known = true;
+}
+
 static struct err rocks_failure(const struct store *s)
 {
     const struct rocks *r = (const struct rocks *)s;
@@ -506,6 +532,9 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .reap = rocks_reap,
         .wait = rocks_wait,
         .reopen = rocks_reopen,
+        .number = rocks_number,
+        .hold = rocks_hold,
+        .replay = rocks_log_replay,
         .failure = rocks_failure,
         .damage = rocks_damage,
         .cursor_new = rocks_cursor_new,

@@ -155,6 +155,7 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     r->dir = alloc_text(settings->dir, strlen(settings->dir));
     r->lossy = settings->lossy;
     r->log_bytes = settings->log_bytes ? settings->log_bytes : LOG_BYTES;
+    r->held = STORE_HOLD_NONE;
     r->notify = settings->notify;
     r->ctx = settings->ctx;
     r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
@@ -189,10 +190,13 @@ struct err rocks_check_inventory(struct rocks *r, bool lossy)
 {
     struct inventory *inv = ALLOC(struct inventory);
     struct err e = inventory_check(r->dir, lossy, inv);
-    r->damaged = inv->damaged;
+    r->damaged = inv->is.damaged;
     r->has_log = inv->has_log;
-    r->tables = inv->tables;
-    r->reached = inv->reached;
+    r->tables = inv->is.tables;
+    r->reached = inv->is.reached;
+    if (!r->held_known && r->has_log)
+        r->held = inv->is.held;
+    r->held_known = true;
     free(inv);
     /* If it was not synced, what is left is found out when it is opened. */
     return e.code == ERR_OK && r->has_log && !lossy ? check_log(r) : e;

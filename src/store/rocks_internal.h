@@ -61,10 +61,15 @@ struct rocks {
     rocksdb_writebatch_wi_t *overlay;
     uint64_t overlaid;          /* bytes in it */
     uint64_t log_bytes, logged; /* written to the log before the next flush: at most; by now */
-    _Atomic uint64_t pending;   /* bytes of the batch that is on its way to the log */
-    bool has_log;               /* the root directory had one before this opening */
-    uint64_t tables;            /* they hold batches up to this one, at least */
-    uint64_t reached;           /* the last batch that is known to be on the disk */
+    _Atomic uint64_t held;      /* the log keeps batches after it */
+    uint64_t held_noted;        /* as the inventory says */
+    bool held_known;            /* by a call, or from the inventory */
+    uint64_t committed,
+        number;               /* the last batch: of the thread, and of the loop, which reaped it */
+    _Atomic uint64_t pending; /* bytes of the batch that is on its way to the log */
+    bool has_log;             /* the root directory had one before this opening */
+    uint64_t tables;          /* they hold batches up to this one, at least */
+    uint64_t reached;         /* the last batch that is known to be on the disk */
     const struct batch *batch;
     bool sync;
     struct err result;
@@ -120,6 +125,8 @@ bool rocks_number_is(struct str key);
 NODISCARD struct err rocks_log_open(struct rocks *r, bool mending);
 /* The same where nothing may be written: into r->overlay. */
 NODISCARD struct err rocks_log_overlay(struct rocks *r);
+/* A function of struct store_vt. */
+struct err rocks_log_replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx);
 /* Brings r->tables up to date. */
 void rocks_log_look(struct rocks *r);
 void rocks_log_close(struct rocks *r);

@@ -133,6 +133,7 @@ static struct log_file_settings settings_of(struct rocks *r)
 {
     return (struct log_file_settings){.dir = r->dir,
                                       .from = r->tables + 1,
+                                      .keep = r->held < r->tables ? r->held + 1 : 0,
                                       .reached = r->reached,
                                       .lossy = r->lossy,
                                       .may_grow = rocks_may_grow,
@@ -147,7 +148,7 @@ struct err rocks_log_open(struct rocks *r, bool mending)
         TRY(upgrade(r));
     struct log_file_settings settings = settings_of(r);
     TRY(log_file_open(&settings, &r->log));
-    r->reached = log_durable(r->log);
+    r->reached = r->number = log_durable(r->log);
     r->logged = 0;
     return log_replay(r->log, r->tables + 1, apply, r);
 }
@@ -181,9 +182,40 @@ struct err rocks_log_overlay(struct rocks *r)
     TRY(log_file_open_reader(&settings, &l));
     r->overlay = rocksdb_writebatch_wi_create(0, 1);
     r->overlaid = 0;
+    r->number = log_durable(l);
     struct err e = log_replay(l, r->tables + 1, overlay_batch, r);
     log_close(l);
     return e;
+}
+
+struct replay {
+    store_replay_fn fn;
+    void *ctx;
+    uint64_t number;
+};
+
+static struct err replay_op(void *ctx, const struct batch_op *op)
+{
+    const struct replay *r = ctx;
+    return r->fn(r->ctx, r->number, op);
+}
+
+static struct err replay_batch(void *ctx, uint64_t number, struct str batch)
+{
+    struct replay *r = ctx;
+    r->number = number;
+    return batch_bytes_read(batch, replay_op, r);
+}
+
+struct err rocks_log_replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx)
+{
+    struct rocks *r = rocks_of(s);
+    struct replay replay = {.fn = fn, .ctx = ctx};
+    if (from > r->number)
+        return err_none();
+    if (!r->log || from < log_first(r->log))
+        return err_make(ERR_NOT_FOUND, "batch %llu is not kept", (unsigned long long)from);
+    return log_replay(r->log, from, replay_batch, &replay);
 }
 
 void rocks_log_look(struct rocks *r)

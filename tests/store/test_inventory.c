@@ -157,14 +157,13 @@ static void a_place_is_read_as_it_was_written(void **state)
 {
     (void)state;
     struct inventory *in = ALLOC(struct inventory), *out = ALLOC(struct inventory);
-    *in = (struct inventory){.generation = 7,
-                             .manifest = 12,
-                             .manifest_size = 345,
-                             .manifest_checksum = 0xfedcba98u,
-                             .damaged = true,
-                             .has_log = true,
-                             .tables = 99,
-                             .reached = UINT64_MAX};
+    *in = (struct inventory){
+        .generation = 7,
+        .manifest = 12,
+        .manifest_size = 345,
+        .manifest_checksum = 0xfedcba98u,
+        .has_log = true,
+        .is = {.damaged = true, .tables = 99, .reached = UINT64_MAX, .held = 98}};
     char *place = alloc_get(INVENTORY_PLACE);
     inventory_encode(in, place);
     assert_ok(inventory_decode((struct str){place, INVENTORY_PLACE}, out));
@@ -378,8 +377,8 @@ static void the_numbers_of_log_and_tables_are_written_down(void **state)
     store_close(open_rocks(*state));
     assert_ok(inventory_read(*state, &found, inv));
     assert_true(found && inv->has_log);
-    assert_int_equal(inv->reached, 150);
-    assert_in_range(inv->tables, 1, 150);
+    assert_int_equal(inv->is.reached, 150);
+    assert_in_range(inv->is.tables, 1, 150);
     free(inv);
 }
 

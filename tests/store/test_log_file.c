@@ -219,6 +219,33 @@ static void a_lossy_log_begins_anew_behind_the_tables(void **state)
     log_close(l);
 }
 
+static void batches_that_tables_hold_can_be_kept_and_may_be_missing(void **state)
+{
+    struct log_file_settings s = settings;
+    char path[256];
+    struct log *l = open_ok(*state, 1);
+    log_batch_fill(l, 100, SMALL);
+    log_close(l);
+    s.dir = *state;
+    s.from = 101;
+    s.keep = 5;
+    assert_ok(log_file_open_reader(&s, &l));
+    assert_int_equal(log_first(l), 1); /* where its segment begins */
+    log_batch_expect(l, 5, SMALL);
+    log_close(l);
+    scratch_name_in(path, sizeof path, *state, "segment-000001");
+    must(unlink(path) == 0);
+    assert_ok(log_file_open(&s, &l));
+    assert_int_equal(log_durable(l), 100);
+    assert_in_range(log_first(l), 6, 101);
+    log_batch_fill(l, 120, SMALL);
+    log_close(l);
+    s.keep = 100;
+    assert_ok(log_file_open(&s, &l));
+    log_batch_expect(l, 101, SMALL);
+    log_close(l);
+}
+
 /* --- failures --- */
 
 static void limit_files(rlim_t bytes)
@@ -411,6 +438,7 @@ static int run_all(const char *way)
         T(a_reader_changes_nothing_and_sees_all),
         T(a_log_that_must_reach_further_is_refused),
         T(a_lossy_log_begins_anew_behind_the_tables),
+        T(batches_that_tables_hold_can_be_kept_and_may_be_missing),
         T(without_room_for_a_segment_an_append_is_refused_and_nothing_is_lost),
         T(what_is_released_makes_room_where_the_log_may_not_grow),
         T(where_little_room_is_left_segments_are_small),

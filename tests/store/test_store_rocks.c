@@ -540,7 +540,7 @@ static void small_commits_come_to_tables_before_the_log_is_long(void **state)
     struct store *s;
     bool found;
     assert_ok(rocks_open(&settings, &s));
-    for (unsigned n = 0; n < 100000 && inv->tables < 1000; n++) {
+    for (unsigned n = 0; n < 100000 && inv->is.tables < 1000; n++) {
         struct batch b = {0};
         batch_put(&b, STR("k"), STR("v"));
         assert_ok(scratch_try_commit(s, &b, false));
@@ -548,8 +548,55 @@ static void small_commits_come_to_tables_before_the_log_is_long(void **state)
         if (n % 100 == 0)
             assert_ok(inventory_read(*state, &found, inv));
     }
-    assert_true(inv->tables >= 1000);
+    assert_true(inv->is.tables >= 1000);
     free(inv);
+    store_close(s);
+}
+
+static struct err count_batch(void *ctx, uint64_t number, const struct batch_op *op)
+{
+    uint64_t *last = ctx;
+    assert_int_equal(number, *last + 1);
+    assert_str(op->key, "k");
+    *last = number;
+    return err_none();
+}
+
+static void commit_small(struct store *s, unsigned count)
+{
+    struct batch b = {0};
+    for (unsigned n = 0; n < count; n++) {
+        batch_put(&b, STR("k"), STR("v"));
+        assert_ok(scratch_try_commit(s, &b, false));
+    }
+    batch_fini(&b);
+}
+
+/* Tables have them, several segments have come and gone. */
+static void what_is_held_stays_in_the_log_over_starts(void **state)
+{
+    struct rocks_settings settings = {
+        .dir = *state, .cache_bytes = 8 << 20, .log_bytes = 1 << 20, .notify = scratch_no_notice};
+    struct store *s;
+    assert_ok(rocks_open(&settings, &s));
+    commit_small(s, 300);
+    store_hold(s, 300);
+    commit_small(s, 4700);
+    for (int i = 0; i < 2; i++) {
+        store_close(s);
+        assert_ok(rocks_open(&settings, &s));
+        uint64_t last = 300;
+        assert_int_equal(store_number(s), 5000 + i);
+        assert_ok(store_replay(s, 301, count_batch, &last));
+        assert_int_equal(last, 5000 + i);
+        commit_small(s, 1);
+    }
+    store_hold(s, STORE_HOLD_NONE);
+    commit_small(s, 2000);
+    store_close(s);
+    assert_ok(rocks_open(&settings, &s));
+    uint64_t last = 300;
+    assert_code(store_replay(s, 301, count_batch, &last), ERR_NOT_FOUND);
     store_close(s);
 }
 
@@ -575,6 +622,7 @@ static int run_own_tests(void)
         T(a_reader_sees_all_and_changes_nothing),
         T(a_lock_keeps_servers_out_and_is_kept_out_by_them),
         T(small_commits_come_to_tables_before_the_log_is_long),
+        T(what_is_held_stays_in_the_log_over_starts),
     };
 #undef T
     return cmocka_run_group_tests_name("rocks", tests, NULL, NULL);
