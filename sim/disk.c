@@ -115,6 +115,21 @@ static struct err reopen(struct store *s)
     return store_reopen(d->memory);
 }
 
+static uint64_t number(const struct store *s)
+{
+    return store_number(disk_of(s)->memory);
+}
+
+static void hold(struct store *s, uint64_t last)
+{
+    store_hold(disk_of(s)->memory, last);
+}
+
+static struct err replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx)
+{
+    return store_replay(disk_of(s)->memory, from, fn, ctx);
+}
+
 static struct err failure(const struct store *s)
 {
     return store_failure(disk_of(s)->memory);
@@ -155,6 +170,9 @@ struct store *disk_new(void)
     vt.reap = reap;
     vt.wait = wait;
     vt.reopen = reopen;
+    vt.number = number;
+    vt.hold = hold;
+    vt.replay = replay;
     vt.failure = failure;
     vt.cursor_new = cursor_new;
     vt.free_space = free_space;

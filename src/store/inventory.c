@@ -21,9 +21,10 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-#define PLACES  2
-#define VERSION 1
-#define HEADER  ((size_t)8) /* checksum and length, little-endian */
+#define PLACES          2
+#define VERSION         2
+#define VERSION_OF_LOGS 1           /* before there was our log */
+#define HEADER          ((size_t)8) /* checksum and length, little-endian */
 /* How to continue anyway. */
 #define REMEDY                                                                                     \
     "restore a backup; or remove its file " INVENTORY_FILE                                         \
@@ -60,13 +61,10 @@ static void write_parts(struct writer *w, const struct inventory *inv)
     writer_varint(w, inv->manifest);
     writer_varint(w, inv->manifest_size);
     writer_varint(w, inv->manifest_checksum);
-    writer_varint(w, inv->sequence);
-    writer_byte(w, inv->damaged);
-    writer_varint(w, inv->log_count);
-    for (size_t i = 0; i < inv->log_count; i++) {
-        writer_varint(w, inv->logs[i].number);
-        writer_varint(w, inv->logs[i].size);
-    }
+    writer_byte(w, inv->is.damaged);
+    writer_varint(w, inv->is.tables);
+    writer_varint(w, inv->is.reached);
+    writer_varint(w, inv->is.held);
 }
 
 void inventory_encode(const struct inventory *inv, char *place)
@@ -82,6 +80,34 @@ void inventory_encode(const struct inventory *inv, char *place)
     put_number(place, checksum_add(0, place + 4, len + 4));
 }
 
+static void read_logs(struct reader *r, struct inventory *out)
+{
+    out->sequence = reader_varint(r, "sequence", UINT64_MAX);
+    out->is.damaged = reader_byte(r, "damaged", 1);
+    out->log_count = reader_varint(r, "logs", INVENTORY_LOGS);
+    for (size_t i = 0; i < out->log_count; i++) {
+        out->logs[i].number = reader_varint(r, "log", UINT64_MAX);
+        out->logs[i].size = reader_varint(r, "log size", INT64_MAX);
+    }
+}
+
+static void read_parts(struct reader *r, unsigned version, struct inventory *out)
+{
+    *out = (struct inventory){.has_log = version == VERSION};
+    out->generation = reader_varint(r, "generation", UINT64_MAX);
+    out->manifest = reader_varint(r, "manifest", UINT64_MAX);
+    out->manifest_size = reader_varint(r, "manifest size", INT64_MAX);
+    out->manifest_checksum = (uint32_t)reader_varint(r, "checksum", UINT32_MAX);
+    if (!out->has_log) {
+        read_logs(r, out);
+        return;
+    }
+    out->is.damaged = reader_byte(r, "damaged", 1);
+    out->is.tables = reader_varint(r, "tables", UINT64_MAX);
+    out->is.reached = reader_varint(r, "reached", UINT64_MAX);
+    out->is.held = reader_varint(r, "held", UINT64_MAX);
+}
+
 struct err inventory_decode(struct str place, struct inventory *out)
 {
     struct err bad = err_make(ERR_CORRUPT, "the inventory is damaged");
@@ -90,19 +116,10 @@ struct err inventory_decode(struct str place, struct inventory *out)
         checksum_add(0, place.at + 4, len + 4) != number_at(place.at))
         return bad;
     struct reader r = {.value = {place.at + HEADER, len}};
-    if (reader_byte(&r, "version", UINT8_MAX) != VERSION)
+    unsigned version = reader_byte(&r, "version", UINT8_MAX);
+    if (version != VERSION && version != VERSION_OF_LOGS)
         return err_make(ERR_VERSION, "the inventory was written by a newer tenax: use that one");
-    out->generation = reader_varint(&r, "generation", UINT64_MAX);
-    out->manifest = reader_varint(&r, "manifest", UINT64_MAX);
-    out->manifest_size = reader_varint(&r, "manifest size", INT64_MAX);
-    out->manifest_checksum = (uint32_t)reader_varint(&r, "checksum", UINT32_MAX);
-    out->sequence = reader_varint(&r, "sequence", UINT64_MAX);
-    out->damaged = reader_byte(&r, "damaged", 1);
-    out->log_count = reader_varint(&r, "logs", INVENTORY_LOGS);
-    for (size_t i = 0; i < out->log_count; i++) {
-        out->logs[i].number = reader_varint(&r, "log", UINT64_MAX);
-        out->logs[i].size = reader_varint(&r, "log size", INT64_MAX);
-    }
+    read_parts(&r, version, out);
     return r.bad || reader_left(&r) ? bad : err_none();
 }
 
@@ -120,7 +137,8 @@ NODISCARD static struct err decode_file(const char *dir, const char *bytes, size
         struct err e = inventory_decode((struct str){bytes + at, INVENTORY_PLACE}, one);
         if (e.code == ERR_VERSION)
             err = e;
-        if (e.code != ERR_OK || (err.code == ERR_OK && one->generation < out->generation))
+        if (e.code != ERR_OK || err.code == ERR_VERSION ||
+            (err.code == ERR_OK && one->generation < out->generation))
             continue;
         *out = *one;
         err = e;
@@ -273,21 +291,18 @@ NODISCARD static struct err check_against(const char *dir, bool found, const str
     TRY(rocks_manifest_read(dir, &m));
     if (!m.number)
         return err_none();
+    if (inv->has_log)
+        return err_none();
     if (found)
         TRY(check_logs(dir, inv, m.log));
     return check_end(dir, found ? inv->sequence : 0, &m, lossy);
 }
 
-struct err inventory_check(const char *dir, bool lossy, bool *damaged)
+struct err inventory_check(const char *dir, bool lossy, struct inventory *out)
 {
-    struct inventory *inv = ALLOC(struct inventory);
     bool found;
-    struct err err = inventory_read(dir, &found, inv);
-    if (err.code == ERR_OK)
-        err = check_against(dir, found, inv, lossy);
-    *damaged = inv->damaged;
-    free(inv);
-    return err;
+    TRY(inventory_read(dir, &found, out));
+    return check_against(dir, found, out, lossy);
 }
 
 /* --- a directory that is not a root directory yet --- */
@@ -295,9 +310,9 @@ struct err inventory_check(const char *dir, bool lossy, bool *damaged)
 /* What an interrupted first start, its log, or the operating system may have left. */
 static bool is_ours(const char *name)
 {
-    static const char *const begin[] = {"LOCK",       "LOG",      "MANIFEST-",  "OPTIONS-",
-                                        "IDENTITY",   "snapshot", "lost+found", INVENTORY_FILE,
-                                        "issuer-key", "artifacts"};
+    static const char *const begin[] = {"LOCK",       "LOG",       "MANIFEST-",  "OPTIONS-",
+                                        "IDENTITY",   "snapshot",  "lost+found", INVENTORY_FILE,
+                                        "issuer-key", "artifacts", "segment-"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; i < COUNT(begin); i++)
         if (strncmp(name, begin[i], strlen(begin[i])) == 0)
@@ -434,38 +449,8 @@ NODISCARD static struct err note_manifest(struct inventory_writer *w)
     return err;
 }
 
-/* Syncs those that have changed since the inventory was last written. */
-NODISCARD static struct err note_logs(struct inventory_writer *w)
+NODISCARD static struct err write_next(struct inventory_writer *w)
 {
-    struct inventory *inv = &w->now;
-    struct wal_file *files;
-    size_t count, kept = 0;
-    TRY(wal_list(w->dir, &files, &count));
-    struct err err = err_none();
-    for (size_t i = 0; i < count && err.code == ERR_OK; i++) {
-        const struct wal_file *known = find_log(inv->logs, inv->log_count, files[i].number);
-        if (files[i].size == 0 || kept == INVENTORY_LOGS)
-            continue;
-        if (!known || known->size != files[i].size)
-            err = wal_sync_one(w->dir, files[i].number);
-        files[kept++] = files[i];
-    }
-    if (err.code == ERR_OK) {
-        if (kept)
-            memcpy(inv->logs, files, kept * sizeof *files);
-        inv->log_count = kept;
-        err = folder_sync(w->dir);
-    }
-    free(files);
-    return err;
-}
-
-struct err inventory_write(struct inventory_writer *w, uint64_t sequence, bool damaged)
-{
-    TRY(note_logs(w));
-    TRY(note_manifest(w));
-    w->now.sequence = sequence;
-    w->now.damaged |= damaged;
     w->now.generation++;
     char *place = alloc_get(INVENTORY_PLACE);
     inventory_encode(&w->now, place);
@@ -476,4 +461,17 @@ struct err inventory_write(struct inventory_writer *w, uint64_t sequence, bool d
         err = folder_error("write the inventory of", w->dir);
     free(place);
     return err;
+}
+
+struct err inventory_write(struct inventory_writer *w, const struct inventory_state *is)
+{
+    bool upgrades = !w->now.has_log, damaged = w->now.is.damaged;
+    TRY(folder_sync(w->dir));
+    TRY(note_manifest(w));
+    w->now.has_log = true;
+    w->now.is = *is;
+    w->now.is.damaged |= damaged;
+    TRY(write_next(w));
+    /* An older tenax, to which one place is enough, finds none that it knows. */
+    return upgrades ? write_next(w) : err_none();
 }

@@ -38,6 +38,7 @@ struct log_vt {
     struct err (*append)(struct log *l, struct str batch, bool sync, uint64_t *number);
     bool (*is_ready)(const struct log *l, size_t len, bool sync);
     uint64_t (*durable)(struct log *l);
+    uint64_t (*first)(struct log *l);
     struct err (*wait)(struct log *l, uint64_t number);
     struct err (*replay)(struct log *l, uint64_t from, log_replay_fn fn, void *ctx);
     void (*release)(struct log *l, uint64_t number);
@@ -52,8 +53,8 @@ struct log {
 /* Begins to append a batch, of which it keeps a copy; *number is the one that it gets. With sync it
  * is durable when it is on the disk, and then so is everything before it; without, when the
  * operating system has it. Blocks while LOG_UNDER_WAY_MAX are under way. After an error nothing was
- * begun and the number is not used up: ERR_DISK_FULL, after which it may be tried again, or the
- * error with which the log has failed. */
+ * begun and the number is not used up: ERR_DISK_FULL, after which it may be tried again, or
+ * ERR_IO, with which the log has failed. */
 NODISCARD static inline struct err log_append(struct log *l, struct str batch, bool sync,
                                               uint64_t *number)
 {
@@ -71,6 +72,13 @@ static inline bool log_is_ready(const struct log *l, size_t len, bool sync)
 static inline uint64_t log_durable(struct log *l)
 {
     return l->vt->durable(l);
+}
+
+/* The first batch that log_replay can begin with; one above log_durable if there is none. Only
+ * before the first append. */
+static inline uint64_t log_first(struct log *l)
+{
+    return l->vt->first(l);
 }
 
 /* Blocks until the batch is durable, or the log has failed: ERR_DISK_FULL, ERR_IO. */

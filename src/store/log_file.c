@@ -232,6 +232,8 @@ static struct err file_append(struct log *l, struct str batch, bool sync, uint64
         else
             pthread_cond_signal(&f->work);
     }
+    if (e.code == ERR_DISK_FULL && f->failed.code != ERR_OK)
+        e.code = ERR_IO; /* to try it again is of no use */
     pthread_mutex_unlock(&f->lock);
     return e;
 }
@@ -255,6 +257,13 @@ static uint64_t file_durable(struct log *l)
     uint64_t number = f->durable;
     pthread_mutex_unlock(&f->lock);
     return number;
+}
+
+static uint64_t file_first(struct log *l)
+{
+    const struct log_file *f = file_of(l);
+    must(f->appended == f->found.last);
+    return f->found.first ? f->found.first->before + 1 : f->found.last + 1;
 }
 
 static struct err file_wait(struct log *l, uint64_t number)
@@ -331,6 +340,7 @@ NODISCARD static struct err recover(struct log_file *f)
     struct log_recovery *r = &f->found;
     *r = (struct log_recovery){.dir = f->dir,
                                .from = f->settings.from,
+                               .keep = f->settings.keep,
                                .reached = f->settings.reached,
                                .lossy = f->settings.lossy};
     struct err e =
@@ -389,6 +399,7 @@ NODISCARD static struct err open_log(const struct log_file_settings *settings, b
         .append = file_append,
         .is_ready = file_is_ready,
         .durable = file_durable,
+        .first = file_first,
         .wait = file_wait,
         .replay = file_replay,
         .release = file_release,

@@ -16,6 +16,8 @@
 struct log_file_settings {
     const char *dir; /* exists; other files in it are left alone */
     uint64_t from;   /* the first batch that tables do not hold; 1 at the beginning */
+    /* The first batch before it that is wanted all the same, if it is still there. 0: none. */
+    uint64_t keep;
     /* The log is known to have had this batch: it must be there. 0: nothing is known. */
     uint64_t reached;
     bool lossy; /* batches were not synced: what follows a gap is given up, and that is logged */
@@ -32,6 +34,9 @@ struct log_file_settings {
      * them: must do nothing but wake somebody. May be NULL. Not for writes of the ring, whose
      * descriptor tells of them. */
     void (*notify)(void *ctx);
+    /* Asked before so many bytes of the disk are taken; an error, ERR_DISK_FULL, refuses. On any
+     * thread. NULL: nobody minds. */
+    struct err (*may_grow)(void *ctx, uint64_t bytes);
     void *ctx;
 };
 

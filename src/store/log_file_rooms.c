@@ -50,7 +50,9 @@ NODISCARD static struct err make(struct log_file *f, uint64_t size, struct log_s
 {
     uint64_t name = ++f->names;
     pthread_mutex_unlock(&f->lock);
-    struct err e = log_segment_make(f->dir, name, size, f->settings.no_direct, out);
+    struct err e = f->settings.may_grow ? f->settings.may_grow(f->settings.ctx, size) : err_none();
+    if (e.code == ERR_OK)
+        e = log_segment_make(f->dir, name, size, f->settings.no_direct, out);
     pthread_mutex_lock(&f->lock);
     if (e.code == ERR_OK)
         add(f, *out);
@@ -76,8 +78,14 @@ NODISCARD static struct err get_free(struct log_file *f, uint64_t need, struct l
     *out = find_free(f, need);
     if (*out)
         return err_none();
-    uint64_t usual = next_size(f);
-    return make(f, usual > need ? usual : need, out);
+    uint64_t usual = next_size(f), least = need > SIZE_FIRST ? need : SIZE_FIRST;
+    for (uint64_t size = usual > need ? usual : need;;) {
+        struct err e = make(f, size, out);
+        /* Where the disk is nearly full a small one does. */
+        if (e.code != ERR_DISK_FULL || size <= least)
+            return e;
+        size = size / GROWTH > least ? whole_blocks(size / GROWTH) : least;
+    }
 }
 
 /* --- the next segment --- */

@@ -67,6 +67,8 @@ static void keep(struct log_memory *m, struct str batch, bool sync)
 static struct err memory_append(struct log *l, struct str batch, bool sync, uint64_t *number)
 {
     struct log_memory *m = memory_of(l);
+    if (m->failed.code == ERR_DISK_FULL)
+        return err_make(ERR_IO, "%s", m->failed.msg); /* to try it again is of no use */
     TRY(m->failed);
     if (m->faults.refuse != ERR_OK) {
         struct err e = err_make(m->faults.refuse, "the append was refused, as instructed");
@@ -99,6 +101,11 @@ static bool memory_is_ready(const struct log *l, size_t len, bool sync)
 static uint64_t memory_durable(struct log *l)
 {
     return memory_of(l)->durable;
+}
+
+static uint64_t memory_first(struct log *l)
+{
+    return memory_of(l)->before + 1;
 }
 
 static struct err memory_wait(struct log *l, uint64_t number)
@@ -164,6 +171,7 @@ struct err log_memory_open(struct log_memory *m, uint64_t from, struct log **out
         .append = memory_append,
         .is_ready = memory_is_ready,
         .durable = memory_durable,
+        .first = memory_first,
         .wait = memory_wait,
         .replay = memory_replay,
         .release = memory_release,

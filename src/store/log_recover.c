@@ -95,14 +95,15 @@ NODISCARD static struct err walk_along(struct walk *w)
 
 /* --- its beginning --- */
 
-/* The newest segment that begins before the batch `from`, and is in use: an unused one counts only
+/* The newest segment that begins before that batch, and is in use: an unused one counts only
  * if there is no other, for it may have been made by someone who was killed before he came to use
  * it. */
-static struct log_segment *find_first(const struct log_recovery *r, enum log_head head)
+static struct log_segment *find_first(const struct log_recovery *r, uint64_t from,
+                                      enum log_head head)
 {
     for (size_t i = r->count; i > 0; i--) {
         struct log_segment *s = r->list[i - 1];
-        if (s->head == head && s->before < r->from)
+        if (s->head == head && s->before < from)
             return s;
     }
     return NULL;
@@ -166,21 +167,41 @@ NODISCARD static struct err find_nothing(struct log_recovery *r)
     return give_up(r, fault);
 }
 
+/* Along the log from the segment with that batch on, if there is one: r->first. */
+NODISCARD static struct err walk_from(struct log_recovery *r, uint64_t from, struct walk *w)
+{
+    for (size_t i = 0; i < r->count; i++)
+        r->list[i]->visited = false;
+    r->first = find_first(r, from, LOG_HEAD_USED);
+    if (!r->first)
+        r->first = find_first(r, from, LOG_HEAD_UNUSED);
+    *w = (struct walk){.r = r, .segment = r->first, .newest = r->newest};
+    return r->first ? walk_along(w) : err_none();
+}
+
+/* What is wanted although tables hold it may be missing: then the log begins later. */
+NODISCARD static struct err walk_all(struct log_recovery *r, struct walk *w)
+{
+    if (r->keep && r->keep < r->from) {
+        TRY(walk_from(r, r->keep, w));
+        if (r->first && !w->fault && w->last + 1 >= r->from)
+            return err_none();
+    }
+    return walk_from(r, r->from, w);
+}
+
 struct err log_recover(struct log_recovery *r)
 {
+    struct walk w;
     must(r->from > 0);
     for (size_t i = 0; i < r->count; i++)
         if (r->list[i]->head >= LOG_HEAD_UNUSED && r->list[i]->generation > r->newest)
             r->newest = r->list[i]->generation;
-    r->first = find_first(r, LOG_HEAD_USED);
-    if (!r->first)
-        r->first = find_first(r, LOG_HEAD_UNUSED);
+    TRY(walk_all(r, &w));
     if (!r->first) {
         free_the_rest(r);
         return find_nothing(r);
     }
-    struct walk w = {.r = r, .segment = r->first, .newest = r->newest};
-    TRY(walk_along(&w));
     r->current = w.segment;
     r->at = w.at;
     r->generation = w.generation;

@@ -10,15 +10,17 @@
 struct log_recovery {
     const char *dir;
     uint64_t from;    /* tables hold the batches before it */
+    uint64_t keep;    /* the first of those that is wanted nevertheless; 0: none */
     uint64_t reached; /* the log is known to have held this one; 0: not known */
     bool lossy;       /* what follows damage is given up */
     struct log_segment **list;
     size_t count;
     /* Found: */
-    struct log_segment *first, *current; /* of the log, from the batch `from` on; NULL: no log */
-    uint64_t at, generation, last;       /* its end, in current */
-    uint64_t newest;                     /* the highest generation anywhere */
-    bool lost;                           /* something was given up */
+    struct log_segment *first,
+        *current; /* of the log, from the batch `from`, or `keep`, on; NULL: no log */
+    uint64_t at, generation, last; /* its end, in current */
+    uint64_t newest;               /* the highest generation anywhere */
+    bool lost;                     /* something was given up */
 };
 
 /* Reads the list. Those that do not belong to the log are free afterwards. ERR_CORRUPT says what is

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "store/batch_bytes.h"
 
 /* The keys lie in a treap whose nodes are shared between versions: to change a node that someone
  * else also holds, a copy is made. So a version of the whole store is one pointer, and a cursor's
@@ -40,6 +41,11 @@ struct memory {
      * in other files, and recovery would stop where it is missing. */
     bool adrift;
     int64_t free_space;
+    uint64_t number, synced_number; /* of the last batch in visible, and in synced */
+    uint64_t held;                  /* batches after it are kept for a replay */
+    struct buf *batches;            /* the last ones up to `number` */
+    size_t batch_count, batch_cap;
+    struct buf kept_batch; /* iff has_kept */
 };
 
 struct store_cursor {
@@ -228,6 +234,77 @@ static const struct item *tree_next(const struct node *n, struct str key, bool o
     return best;
 }
 
+/* --- numbers --- */
+
+static uint64_t before_batches(const struct memory *m)
+{
+    return m->number - m->batch_count;
+}
+
+/* The bytes are its from now on. */
+static void number_batch(struct memory *m, struct buf bytes)
+{
+    m->number++;
+    if (m->held == STORE_HOLD_NONE) {
+        buf_fini(&bytes);
+        return;
+    }
+    ALLOC_GROW(m->batches, m->batch_count, m->batch_cap, 16);
+    m->batches[m->batch_count++] = bytes;
+}
+
+/* Of the batches that are kept, those after that number were lost. */
+static void cut_batches(struct memory *m, uint64_t number)
+{
+    while (m->batch_count && m->number > number) {
+        buf_fini(&m->batches[--m->batch_count]);
+        m->number--;
+    }
+    m->number = number;
+}
+
+static uint64_t memory_number(const struct store *s)
+{
+    return ((const struct memory *)s)->number;
+}
+
+static void memory_hold(struct store *s, uint64_t number)
+{
+    struct memory *m = memory_of(s);
+    size_t gone = 0;
+    while (gone < m->batch_count && before_batches(m) + gone < number)
+        buf_fini(&m->batches[gone++]);
+    m->batch_count -= gone;
+    if (gone)
+        memmove(m->batches, m->batches + gone, m->batch_count * sizeof *m->batches);
+    m->held = number;
+}
+
+struct replay {
+    store_replay_fn fn;
+    void *ctx;
+    uint64_t number;
+};
+
+static struct err replay_op(void *ctx, const struct batch_op *op)
+{
+    const struct replay *r = ctx;
+    return r->fn(r->ctx, r->number, op);
+}
+
+static struct err memory_replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx)
+{
+    const struct memory *m = memory_of(s);
+    struct replay r = {.fn = fn, .ctx = ctx};
+    if (from <= m->number && from <= before_batches(m))
+        return err_make(ERR_NOT_FOUND, "batch %llu is not kept", (unsigned long long)from);
+    for (r.number = from; r.number <= m->number; r.number++) {
+        const struct buf *bytes = &m->batches[r.number - before_batches(m) - 1];
+        TRY(batch_bytes_read(buf_view(bytes), replay_op, &r));
+    }
+    return err_none();
+}
+
 /* --- commits --- */
 
 /* Makes root what reads see and, if sync, what a crash leaves: a sync covers everything that was
@@ -239,11 +316,15 @@ static void publish(struct memory *m, struct node *root, bool sync)
     if (sync && !m->adrift) {
         drop(m->synced);
         m->synced = hold(root);
+        m->synced_number = m->number;
     }
 }
 
 static void apply(struct memory *m, bool sync)
 {
+    struct buf bytes = {0};
+    batch_bytes_write(m->batch, &bytes);
+    number_batch(m, bytes);
     publish(m, tree_apply(hold(m->visible), m->batch), sync);
 }
 
@@ -251,6 +332,7 @@ static void keep_for_reopen(struct memory *m)
 {
     must(!m->has_kept);
     m->kept = tree_apply(hold(m->visible), m->batch);
+    batch_bytes_write(m->batch, &m->kept_batch);
     m->has_kept = true;
 }
 
@@ -312,6 +394,7 @@ static void sync_all(struct memory *m)
 {
     drop(m->synced);
     m->synced = hold(m->visible);
+    m->synced_number = m->number;
     m->adrift = false;
 }
 
@@ -320,8 +403,11 @@ static void recover(struct memory *m)
 {
     m->batch = NULL;
     m->broken = false;
-    if (m->has_kept)
+    if (m->has_kept) {
+        number_batch(m, m->kept_batch);
         publish(m, m->kept, false);
+    }
+    m->kept_batch = (struct buf){0};
     m->kept = NULL;
     m->has_kept = false;
     m->adrift |= m->visible != m->synced;
@@ -342,8 +428,10 @@ void memory_crash(struct store *s, bool apply_batch, bool lose_unsynced)
     if (m->batch && !m->ended && apply_batch && !m->broken)
         apply(m, lose_unsynced && m->batch_sync);
     if (lose_unsynced) {
+        cut_batches(m, m->synced_number);
         publish(m, hold(m->synced), false);
         drop(m->kept);
+        buf_fini(&m->kept_batch);
         m->kept = NULL;
         m->has_kept = m->adrift = false;
     }
@@ -449,6 +537,10 @@ static void memory_close(struct store *s)
     drop(m->visible);
     drop(m->synced);
     drop(m->kept);
+    buf_fini(&m->kept_batch);
+    for (size_t i = 0; i < m->batch_count; i++)
+        buf_fini(&m->batches[i]);
+    free(m->batches);
     free(m);
 }
 
@@ -460,6 +552,9 @@ struct store *memory_new(void)
         .reap = memory_reap,
         .wait = memory_wait,
         .reopen = memory_reopen,
+        .number = memory_number,
+        .hold = memory_hold,
+        .replay = memory_replay,
         .failure = memory_failure,
         .cursor_new = memory_cursor_new,
         .cursor_seek = memory_cursor_seek,
@@ -473,5 +568,6 @@ struct store *memory_new(void)
     struct memory *m = ALLOC(struct memory);
     m->base.vt = &vt;
     m->free_space = INT64_MAX;
+    m->held = STORE_HOLD_NONE;
     return &m->base;
 }

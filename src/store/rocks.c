@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/must.h"
+#include "store/batch_bytes.h"
 #include "store/rocks_internal.h"
 #include "store/rocks_mend.h"
 #include "store/wal.h"
@@ -59,6 +60,28 @@ NODISCARD static struct err open_db(struct rocks *r)
     return rocks_err_of_tables(r, text, ERR_IO);
 }
 
+/* What the log has goes to a table: a mend must know which of the lost values are newer there. */
+NODISCARD static struct err apply_log(struct rocks *r)
+{
+    char *text = NULL;
+    if (!r->has_log)
+        return err_none();
+    rocksdb_options_t *o = rocksdb_options_create_copy(r->options);
+    rocksdb_options_set_paranoid_checks(o, 0);
+    rocksdb_options_set_disable_auto_compactions(o, 1);
+    r->db = rocksdb_open(o, r->dir, &text);
+    if (text)
+        r->db = NULL;
+    struct err e = rocks_err_of_tables(r, text, ERR_IO);
+    if (e.code == ERR_OK)
+        e = rocks_log_open(r, true);
+    if (e.code == ERR_OK)
+        e = rocks_flush(r);
+    rocks_close_db(r);
+    rocksdb_options_destroy(o);
+    return e;
+}
+
 /* Tables that are found to be damaged during a mend are mended after it; each time one is
  * removed. */
 NODISCARD static struct err open_mended(struct rocks *r)
@@ -71,7 +94,10 @@ NODISCARD static struct err open_mended(struct rocks *r)
         TRY(rocks_check_room_to_mend(r));
         r->hurt = 0;
         r->damaged = true;
-        e = rocks_mend(r->dir, r->options, table);
+        e = apply_log(r);
+        r->hurt = 0;
+        if (e.code == ERR_OK)
+            e = rocks_mend(r->dir, r->options, table);
         if (e.code == ERR_DISK_FULL)
             r->hurt = table; /* to be mended when there is room */
         TRY(e);
@@ -98,31 +124,50 @@ static uint64_t number_of(struct rocks *r, const char *property)
     return v;
 }
 
-/* Records what must be there at the next start. Without it that start would trust what it finds, as
- * it did before; so a failure is only logged. */
-static void note_files(struct rocks *r, uint64_t sequence)
+/* Records what must be there at the next start. */
+NODISCARD static struct err write_inventory(struct rocks *r)
 {
-    struct err e = err_none();
+    r->unnoted = 0;
     if (!r->inventory)
-        e = inventory_writer_new(r->dir, &r->inventory);
-    if (e.code == ERR_OK)
-        e = inventory_write(r->inventory, sequence, r->damaged);
+        TRY(inventory_writer_new(r->dir, &r->inventory));
+    struct inventory_state is = {
+        .tables = r->tables, .reached = r->reached, .held = r->held, .damaged = r->damaged};
+    TRY(inventory_write(r->inventory, &is));
+    r->held_noted = is.held;
+    return err_none();
+}
+
+/* Without it the next start would trust what it finds; so a failure is only logged. */
+static bool note_files(struct rocks *r)
+{
+    struct err e = write_inventory(r);
     if (e.code != ERR_OK && !r->note_failed)
         log_warn("the inventory of what is on the disk is out of date: %s", e.msg);
     r->note_failed = e.code != ERR_OK;
-    r->unnoted = 0;
+    return e.code == ERR_OK;
 }
 
+/* Of what neither tables lack nor anybody holds. */
+static void let_go(struct rocks *r)
+{
+    log_release(r->log, r->tables < r->held_noted ? r->tables : r->held_noted);
+}
+
+/* The log lets go only of what the inventory says is in tables: should their own record of it be
+ * damaged, everything after that is still there. */
 static void note(struct rocks *r)
 {
     r->noted_version = number_of(r, "rocksdb.current-super-version-number");
-    note_files(r, rocksdb_get_latest_sequence_number(r->db));
+    rocks_log_look(r);
+    if (note_files(r))
+        let_go(r);
 }
 
 static void note_commit(struct rocks *r)
 {
     bool due = ++r->unnoted >= r->note_interval;
-    if (!due && number_of(r, "rocksdb.current-super-version-number") == r->noted_version)
+    if (!due && r->held == r->held_noted &&
+        number_of(r, "rocksdb.current-super-version-number") == r->noted_version)
         return;
     note(r);
     if (due && r->note_interval < NOTE_INTERVAL_MAX)
@@ -151,17 +196,30 @@ static void fold_logs(struct rocks *r)
     free(files);
 }
 
-NODISCARD static struct err open_checked(struct rocks *r)
+NODISCARD static struct err open_tables_and_log(struct rocks *r)
 {
-    TRY(wal_sync(r->dir));
-    TRY(inventory_check(r->dir, r->lossy, &r->damaged));
-    TRY(inventory_check_new(r->dir));
-    TRY(rocks_mend_sweep(r->dir));
     TRY(open_mended(r));
     TRY(close_hole(r));
     fold_logs(r);
+    return rocks_log_open(r, false);
+}
+
+NODISCARD static struct err open_checked(struct rocks *r)
+{
+    struct err e;
+    TRY(wal_sync(r->dir));
+    TRY(rocks_check_inventory(r, r->lossy));
+    TRY(inventory_check_new(r->dir));
+    TRY(rocks_mend_sweep(r->dir));
+    while ((e = open_tables_and_log(r)).code != ERR_OK && r->hurt && e.code != ERR_DISK_FULL)
+        rocks_close_db(r);
+    TRY(e);
     r->note_interval = 1;
-    note(r);
+    r->noted_version = number_of(r, "rocksdb.current-super-version-number");
+    /* Before the log has a batch that a tenax without a log would not see. */
+    TRY(write_inventory(r));
+    r->has_log = true;
+    let_go(r);
     return err_none();
 }
 
@@ -175,6 +233,12 @@ static void open_for_reads(struct rocks *r)
     if (text) {
         r->db = NULL;
         rocksdb_free(text);
+        return;
+    }
+    struct err e = rocks_log_overlay(r);
+    if (e.code != ERR_OK) {
+        log_warn("what the log has cannot be read: %s", e.msg);
+        rocks_close_db(r);
     }
 }
 
@@ -191,19 +255,61 @@ static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
     }
 }
 
+/* What comes to tables the log need not keep, and what they delete they will. */
+NODISCARD static struct err make_room(struct rocks *r)
+{
+    TRY(rocks_check_room(r, 0));
+    TRY(rocks_flush(r));
+    note(r);
+    return err_none();
+}
+
+NODISCARD static struct err try_append(struct rocks *r, bool sync, uint64_t *number)
+{
+    TRY(rocks_check_room(r, SPARE_ROOM + (int64_t)r->bytes.len));
+    return log_append(r->log, buf_view(&r->bytes), sync, number);
+}
+
+/* If the disk has no room, it is as if the batch had never come. */
+NODISCARD static struct err append(struct rocks *r, bool sync, uint64_t *number)
+{
+    atomic_store(&r->pending, r->bytes.len);
+    struct err e = try_append(r, sync, number);
+    if (e.code == ERR_DISK_FULL && make_room(r).code == ERR_OK)
+        e = try_append(r, sync, number);
+    r->refused = e.code == ERR_DISK_FULL;
+    return e;
+}
+
 /* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
 NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
 {
+    uint64_t number;
+    batch_bytes_write(b, &r->bytes);
+    size_t len = r->bytes.len;
+    struct err logged = append(r, sync, &number);
+    if (logged.code == ERR_OK)
+        logged = log_wait(r->log, number);
+    if (logged.code != ERR_OK && logged.code != ERR_DISK_FULL)
+        logged.code = ERR_STORE;
+    TRY(logged);
     fill_writes(r->writes, b);
+    rocks_number_put(r->writes, number);
+    if (sync)
+        r->reached = number;
+    r->committed = number;
     char *text = NULL;
-    rocksdb_write(r->db, sync ? r->synced : r->buffered, r->writes, &text);
+    rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     if (b->bytes > KEEP_MAX) {
+        buf_fini(&r->bytes);
         rocksdb_writebatch_destroy(r->writes);
         r->writes = rocksdb_writebatch_create();
     }
     /* RocksDB stops writing after it has met damage in the background. */
     struct err e = rocks_err_of_tables(r, text, ERR_STORE);
+    if (e.code == ERR_OK)
+        e = rocks_log_count(r, len);
     if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
         e.code = ERR_STORE;
     return e;
@@ -217,11 +323,7 @@ static void commit_batch(struct rocks *r)
         r->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
         return;
     }
-    /* Everything is written once to the log and once to a table. */
-    r->result = rocks_check_room(r, SPARE_ROOM + 2 * (int64_t)r->batch->bytes);
-    r->refused = r->result.code != ERR_OK;
-    if (!r->refused)
-        r->result = write_batch(r, r->batch, r->sync);
+    r->result = write_batch(r, r->batch, r->sync);
     r->broken = r->result.code != ERR_OK;
     r->failure = r->result;
     if (!r->broken)
@@ -271,6 +373,8 @@ static bool rocks_reap(struct store *s, struct err *result)
     if (ended) {
         *result = r->result;
         r->phase = IDLE;
+        if (r->result.code == ERR_OK)
+            r->number = r->committed;
     }
     pthread_mutex_unlock(&r->lock);
     return ended;
@@ -308,14 +412,20 @@ static void await_snapshots(struct rocks *r)
 /* The old handle is kept until there is room for a new one, so that reads go on. */
 NODISCARD static struct err renew_db(struct rocks *r)
 {
+    struct err e = err_none();
     if (r->hurt)
         TRY(rocks_check_room_to_mend(r));
     else if (r->broken)
-        TRY(rocks_check_room(r, REOPEN_ROOM));
-    if (r->broken && r->refused && !r->hurt)
-        return err_none();
+        e = rocks_check_room(r, REOPEN_ROOM);
+    if (r->broken && r->refused && !r->hurt) {
+        if (e.code == ERR_OK || make_room(r).code != ERR_OK)
+            return e;
+        return rocks_check_room(r, REOPEN_ROOM);
+    }
+    if (e.code != ERR_OK)
+        return e;
     rocks_close_db(r);
-    struct err e = open_checked(r);
+    e = open_checked(r);
     if (e.code != ERR_OK) {
         rocks_close_db(r);
         open_for_reads(r);
@@ -354,9 +464,8 @@ static void rocks_close(struct store *s)
     await_snapshots(r);
     if (!r->broken) {
         /* Waits for background work to end. */
-        uint64_t sequence = rocksdb_get_latest_sequence_number(r->db);
         rocks_close_db(r);
-        note_files(r, sequence);
+        note_files(r);
     }
     rocks_free(r);
 }
@@ -385,6 +494,18 @@ static void rocks_damage(struct store *s, struct store_damage *out)
     out->tables = r->damaged ? rocks_mend_kept(r->dir) : 0;
 }
 
+static uint64_t rocks_number(const struct store *s)
+{
+    return ((const struct rocks *)s)->number;
+}
+
+static void rocks_hold(struct store *s, uint64_t number)
+{
+    struct rocks *r = rocks_of(s);
+    r->held = number;
+    r->held_known = true;
+}
+
 static struct err rocks_failure(const struct store *s)
 {
     const struct rocks *r = (const struct rocks *)s;
@@ -411,6 +532,9 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .reap = rocks_reap,
         .wait = rocks_wait,
         .reopen = rocks_reopen,
+        .number = rocks_number,
+        .hold = rocks_hold,
+        .replay = rocks_log_replay,
         .failure = rocks_failure,
         .damage = rocks_damage,
         .cursor_new = rocks_cursor_new,

@@ -19,6 +19,7 @@ struct rocks_settings {
     /* Commits were not synced: after a power cut the log may have gaps, and everything after a gap
      * is given up. Otherwise a gap is damage: ERR_CORRUPT. */
     bool lossy;
+    uint64_t log_bytes; /* of commits, after which they are written to tables; 0: 256 MiB */
     void (*notify)(void *ctx);
     void *ctx;
 };

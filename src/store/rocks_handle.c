@@ -7,15 +7,20 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "store/log_file.h"
 #include "store/rocks_error.h"
 #include "store/rocks_internal.h"
 
-/* An option for which the C API has no function. A restart leaves the contents of the log in
+/* Options for which the C API has no function. A restart leaves the contents of the log in
  * memory, as it was before, rather than write it out: that is faster, and needs no room on a disk
- * that may be full. */
-#define MORE_OPTIONS "avoid_flush_during_recovery=true"
+ * that may be full. The same at the end: the log has it. */
+#define MORE_OPTIONS "avoid_flush_during_recovery=true;avoid_flush_during_shutdown=true"
+
+/* RocksDB's kPersistedTier, which the C API does not name. */
+#define PERSISTED_TIER 2
 
 #define FILES_MAX 512
+#define LOG_BYTES (256 * MIB)
 
 #define LEVELS 7
 #define SILENT 6 /* one above HEADER_LEVEL */
@@ -119,6 +124,7 @@ static rocksdb_options_t *options_new(rocksdb_cache_t *cache)
 void rocks_close_db(struct rocks *r)
 {
     must(r->cursors == 0 && r->snapshots == 0);
+    rocks_log_close(r);
     if (r->db)
         rocksdb_close(r->db);
     r->db = NULL;
@@ -130,8 +136,9 @@ void rocks_free(struct rocks *r)
     inventory_writer_free(r->inventory);
     rocksdb_writebatch_destroy(r->writes);
     rocksdb_readoptions_destroy(r->reading);
-    rocksdb_writeoptions_destroy(r->synced);
-    rocksdb_writeoptions_destroy(r->buffered);
+    rocksdb_readoptions_destroy(r->flushed);
+    rocksdb_writeoptions_destroy(r->unlogged);
+    buf_fini(&r->bytes);
     rocksdb_options_destroy(r->options);
     rocksdb_cache_destroy(r->cache);
     pthread_cond_destroy(&r->to_thread);
@@ -147,6 +154,8 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     struct rocks *r = ALLOC(struct rocks);
     r->dir = alloc_text(settings->dir, strlen(settings->dir));
     r->lossy = settings->lossy;
+    r->log_bytes = settings->log_bytes ? settings->log_bytes : LOG_BYTES;
+    r->held = STORE_HOLD_NONE;
     r->notify = settings->notify;
     r->ctx = settings->ctx;
     r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
@@ -154,13 +163,41 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     rocksdb_options_set_max_open_files(r->options,
                                        settings->files_max ? settings->files_max : FILES_MAX);
     r->reading = rocksdb_readoptions_create();
-    r->synced = rocksdb_writeoptions_create();
-    rocksdb_writeoptions_set_sync(r->synced, 1);
-    r->buffered = rocksdb_writeoptions_create();
+    r->flushed = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_read_tier(r->flushed, PERSISTED_TIER);
+    r->unlogged = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(r->unlogged, 1);
     r->writes = rocksdb_writebatch_create();
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->to_thread, NULL);
     pthread_cond_init(&r->to_loop, NULL);
     pthread_cond_init(&r->unused, NULL);
     return r;
+}
+
+/* Before anything is changed. The inventory is never ahead of what the log has let go of. */
+NODISCARD static struct err check_log(const struct rocks *r)
+{
+    struct log *l;
+    struct log_file_settings settings = {
+        .dir = r->dir, .from = r->tables + 1, .reached = r->reached};
+    TRY(log_file_open_reader(&settings, &l));
+    log_close(l);
+    return err_none();
+}
+
+struct err rocks_check_inventory(struct rocks *r, bool lossy)
+{
+    struct inventory *inv = ALLOC(struct inventory);
+    struct err e = inventory_check(r->dir, lossy, inv);
+    r->damaged = inv->is.damaged;
+    r->has_log = inv->has_log;
+    r->tables = inv->is.tables;
+    r->reached = inv->is.reached;
+    if (!r->held_known && r->has_log)
+        r->held = inv->is.held;
+    r->held_known = true;
+    free(inv);
+    /* If it was not synced, what is left is found out when it is opened. */
+    return e.code == ERR_OK && r->has_log && !lossy ? check_log(r) : e;
 }

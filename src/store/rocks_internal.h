@@ -6,9 +6,11 @@
 
 #include <pthread.h>
 #include <rocksdb/c.h>
+#include <stdatomic.h>
 
 #include "store/batch.h"
 #include "store/inventory.h"
+#include "store/log.h"
 #include "store/rocks.h"
 
 #define MIB ((uint64_t)1024 * 1024)
@@ -37,7 +39,8 @@ struct rocks {
     rocksdb_cache_t *cache;
     rocksdb_options_t *options;
     rocksdb_readoptions_t *reading;
-    rocksdb_writeoptions_t *synced, *buffered;
+    rocksdb_readoptions_t *flushed;   /* sees only what is in tables */
+    rocksdb_writeoptions_t *unlogged; /* RocksDB has no log of its own */
     rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read */
     unsigned cursors; /* open cursors; they must not outlive db */
 
@@ -50,8 +53,23 @@ struct rocks {
     bool closing;       /* no further snapshot may begin */
     bool compact_stopped;
     /* The thread's while UNDER_WAY, otherwise the loop's. */
-    bool broken;  /* a commit failed, or there was no room for opening; reopen is due */
-    bool refused; /* and RocksDB got nothing of the commit, so that its handle can be kept */
+    bool broken;      /* a commit failed, or there was no room for opening; reopen is due */
+    bool refused;     /* and RocksDB got nothing of the commit, so that its handle can be kept */
+    struct log *log;  /* NULL: nothing can be committed */
+    struct buf bytes; /* of the batch under way */
+    /* Where RocksDB may not write: what the log has and tables do not. NULL: that is in RocksDB. */
+    rocksdb_writebatch_wi_t *overlay;
+    uint64_t overlaid;          /* bytes in it */
+    uint64_t log_bytes, logged; /* written to the log before the next flush: at most; by now */
+    _Atomic uint64_t held;      /* the log keeps batches after it */
+    uint64_t held_noted;        /* as the inventory says */
+    bool held_known;            /* by a call, or from the inventory */
+    uint64_t committed,
+        number;               /* the last batch: of the thread, and of the loop, which reaped it */
+    _Atomic uint64_t pending; /* bytes of the batch that is on its way to the log */
+    bool has_log;             /* the root directory had one before this opening */
+    uint64_t tables;          /* they hold batches up to this one, at least */
+    uint64_t reached;         /* the last batch that is known to be on the disk */
     const struct batch *batch;
     bool sync;
     struct err result;
@@ -77,6 +95,8 @@ struct rocks *rocks_new(const struct rocks_settings *settings);
 void rocks_free(struct rocks *r);
 void rocks_set_compression(rocksdb_options_t *o, bool lz4);
 void rocks_close_db(struct rocks *r);
+/* Checks what is there against the inventory, which r then knows. The errors of inventory_check. */
+NODISCARD struct err rocks_check_inventory(struct rocks *r, bool lossy);
 /* Converts RocksDB's error, if there is one, to ours, and frees it. */
 NODISCARD struct err rocks_err(struct rocks *r, char *text, enum err_code otherwise);
 /* The same for reads of tables: a damaged table is mended when the store is next opened. */
@@ -91,9 +111,38 @@ bool rocks_cursor_at(const struct store_cursor *c, struct str *key, struct str *
 void rocks_cursor_step(struct store_cursor *c, bool backwards);
 struct err rocks_cursor_free(struct store_cursor *c);
 
+/* rocks_number.c: which batch the tables have come to */
+/* Adds the record of it to a batch. */
+void rocks_number_put(rocksdb_writebatch_t *w, uint64_t number);
+/* The last batch that is there by those options; 0 and *found false in a root directory of an older
+ * tenax, or a new one. */
+NODISCARD struct err rocks_number_get(struct rocks *r, const rocksdb_readoptions_t *how,
+                                      bool *found, uint64_t *number);
+/* Whether the key is that of the record, which nobody outside of the store sees. */
+bool rocks_number_is(struct str key);
+/* Opens the log and applies what tables do not hold. If a table is damaged, r->hurt is set; with
+ * `mending` that does not matter. */
+NODISCARD struct err rocks_log_open(struct rocks *r, bool mending);
+/* The same where nothing may be written: into r->overlay. */
+NODISCARD struct err rocks_log_overlay(struct rocks *r);
+/* A function of struct store_vt. */
+struct err rocks_log_replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx);
+/* Brings r->tables up to date. */
+void rocks_log_look(struct rocks *r);
+void rocks_log_close(struct rocks *r);
+/* Writes everything in memory to tables. */
+NODISCARD struct err rocks_flush(struct rocks *r);
+/* A batch of that size was written. A small one takes a block of the log and little memory: without
+ * a flush the log would grow to many times what RocksDB keeps in memory. */
+NODISCARD struct err rocks_log_count(struct rocks *r, size_t bytes);
+
 /* rocks_room.c */
 /* ERR_DISK_FULL unless the disk has `need` bytes beyond what is in memory. */
 NODISCARD struct err rocks_check_room(const struct rocks *r, int64_t need);
+/* Whether the log may take so many bytes of the disk: ERR_DISK_FULL unless there is room for what
+ * is in memory, and for the batch that is to come there, as well. ctx is the store. On any thread,
+ * as long as the log is open. */
+NODISCARD struct err rocks_may_grow(void *ctx, uint64_t bytes);
 /* Whether there is enough to set r->hurt apart: ERR_DISK_FULL names it. */
 NODISCARD struct err rocks_check_room_to_mend(const struct rocks *r);
 /* Functions of struct store_vt. */

@@ -207,13 +207,23 @@ struct err mend_write(struct mend *m, size_t enough)
         else
             rocksdb_writebatch_delete(w, op->key.at, op->key.len);
     }
-    rocksdb_writeoptions_t *synced = rocksdb_writeoptions_create();
-    rocksdb_writeoptions_set_sync(synced, 1);
+    rocksdb_writeoptions_t *unlogged = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(unlogged, 1); /* they are flushed in the end */
     char *text = NULL;
-    rocksdb_write(m->db, synced, w, &text);
-    rocksdb_writeoptions_destroy(synced);
+    rocksdb_write(m->db, unlogged, w, &text);
+    rocksdb_writeoptions_destroy(unlogged);
     rocksdb_writebatch_destroy(w);
     batch_reset(&m->batch);
+    return rocks_error(text, ERR_IO);
+}
+
+/* Into a table, which is in the MANIFEST before the damaged one leaves it. */
+NODISCARD static struct err flush(struct mend *m)
+{
+    char *text = NULL;
+    rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
+    rocksdb_flush(m->db, o, &text);
+    rocksdb_flushoptions_destroy(o);
     return rocks_error(text, ERR_IO);
 }
 
@@ -362,7 +372,8 @@ NODISCARD static struct err look_and_write(struct mend *m)
     TRY(open_writer(m));
     TRY(save_all(m));
     TRY(mend_jobs(m));
-    return mend_write(m, 0);
+    TRY(mend_write(m, 0));
+    return flush(m);
 }
 
 static void fini(struct mend *m)

@@ -7,7 +7,8 @@
  *
  * The file is kept, in the folder DAMAGED of the root directory. What can be read of it is written
  * to a new table. What cannot be read are whole ranges of keys; a key in one of them counts as
- * lost, unless a newer table or the log has it: an older value must not replace a lost one. Jobs
+ * lost, unless a newer table has it, to which whoever calls this has brought what the log has: an
+ * older value must not replace a lost one. Jobs
  * that have lost a part are set apart (record_put_apart), as far as their ids are known from other
  * records: those of the job, and the event log.
  *

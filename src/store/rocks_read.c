@@ -25,6 +25,19 @@ static struct err closed(const struct rocks *r)
                : err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);
 }
 
+static struct err get_overlaid(struct rocks *r, struct str key, bool *found, struct buf *value)
+{
+    char *text = NULL;
+    size_t len;
+    char *at = rocksdb_writebatch_wi_get_from_batch_and_db(r->overlay, r->db, r->reading, key.at,
+                                                           key.len, &len, &text);
+    if (at)
+        buf_add(value, at, len);
+    *found = at != NULL;
+    rocksdb_free(at);
+    return rocks_err_of_tables(r, text, ERR_STORE);
+}
+
 struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *value)
 {
     struct rocks *r = rocks_of(s);
@@ -32,6 +45,8 @@ struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *v
     value->len = 0;
     if (!r->db)
         return closed(r);
+    if (r->overlay)
+        return get_overlaid(r, key, found, value);
     char *text = NULL;
     rocksdb_pinnableslice_t *p = rocksdb_get_pinned(r->db, r->reading, key.at, key.len, &text);
     if (p) {
@@ -51,6 +66,8 @@ struct store_cursor *rocks_cursor_new(struct store *s)
     c->rocks = r;
     if (r->db)
         c->it = rocksdb_create_iterator(r->db, r->reading);
+    if (c->it && r->overlay)
+        c->it = rocksdb_writebatch_wi_create_iterator_with_base(r->overlay, c->it);
     r->cursors++;
     return c;
 }
@@ -60,14 +77,28 @@ static bool is_valid(const struct store_cursor *c)
     return c->it && rocksdb_iter_valid(c->it);
 }
 
-void rocks_cursor_step(struct store_cursor *c, bool backwards)
+static void step(struct store_cursor *c, bool backwards)
 {
-    if (!is_valid(c))
-        return;
     if (backwards)
         rocksdb_iter_prev(c->it);
     else
         rocksdb_iter_next(c->it);
+}
+
+/* The store's own record is passed over. */
+static void pass(struct store_cursor *c, bool backwards)
+{
+    struct str key, value;
+    if (rocks_cursor_at(c, &key, &value) && rocks_number_is(key))
+        step(c, backwards);
+}
+
+void rocks_cursor_step(struct store_cursor *c, bool backwards)
+{
+    if (!is_valid(c))
+        return;
+    step(c, backwards);
+    pass(c, backwards);
 }
 
 bool rocks_cursor_at(const struct store_cursor *c, struct str *key, struct str *value)
@@ -85,12 +116,14 @@ void rocks_cursor_seek(struct store_cursor *c, struct str key, bool backwards)
         return;
     if (!backwards) {
         rocksdb_iter_seek(c->it, key.at, key.len);
+        pass(c, false);
         return;
     }
     rocksdb_iter_seek_for_prev(c->it, key.at, key.len); /* to the last key <= key */
     struct str at, value;
     if (rocks_cursor_at(c, &at, &value) && str_eq(at, key))
         rocksdb_iter_prev(c->it);
+    pass(c, true);
 }
 
 struct err rocks_cursor_free(struct store_cursor *c)
@@ -151,12 +184,13 @@ static void reader_close(struct store *s)
  * accept. */
 NODISCARD static struct err open_to_look(struct rocks *r)
 {
-    TRY(inventory_check(r->dir, false, &r->damaged));
+    TRY(rocks_check_inventory(r, false));
     char *text = NULL;
     r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
     if (text)
         r->db = NULL;
-    return rocks_err(r, text, ERR_IO);
+    TRY(rocks_err(r, text, ERR_IO));
+    return rocks_log_overlay(r);
 }
 
 struct err rocks_open_reader(const char *dir, uint64_t cache_bytes, struct store **out)

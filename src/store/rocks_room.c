@@ -20,19 +20,33 @@ static int64_t free_space(const struct rocks *r)
     return (int64_t)(v.f_bavail * v.f_frsize);
 }
 
+/* What is to be written to tables. */
+static uint64_t in_memory(const struct rocks *r)
+{
+    uint64_t bytes = 0;
+    if (r->overlay)
+        return r->overlaid;
+    if (r->db)
+        rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &bytes);
+    return bytes;
+}
+
 struct err rocks_check_room(const struct rocks *r, int64_t need)
 {
-    uint64_t in_memory = 0;
-    if (r->db)
-        rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &in_memory);
     int64_t room = free_space(r);
-    need += (int64_t)in_memory;
+    need += (int64_t)in_memory(r);
     if (room >= need)
         return err_none();
     return err_make(ERR_DISK_FULL,
                     "the disk has %lld KiB left, and %lld KiB are needed to write out what is in "
                     "memory",
                     (long long)(room >> 10), (long long)(need >> 10));
+}
+
+struct err rocks_may_grow(void *ctx, uint64_t bytes)
+{
+    const struct rocks *r = ctx;
+    return rocks_check_room(r, SPARE_ROOM + (int64_t)(bytes + atomic_load(&r->pending)));
 }
 
 /* Of that table; 0 if it cannot be read. */

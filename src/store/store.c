@@ -26,6 +26,24 @@ struct err store_reopen(struct store *s)
     return s->vt->reopen(s);
 }
 
+uint64_t store_number(const struct store *s)
+{
+    return s->vt->number ? s->vt->number(s) : 0;
+}
+
+void store_hold(struct store *s, uint64_t number)
+{
+    if (s->vt->hold)
+        s->vt->hold(s, number);
+}
+
+struct err store_replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx)
+{
+    if (!s->vt->replay)
+        return err_make(ERR_NOT_FOUND, "this store keeps no batches");
+    return s->vt->replay(s, from, fn, ctx);
+}
+
 struct err store_failure(const struct store *s)
 {
     return s->vt->failure(s);

@@ -11,6 +11,11 @@
  *     store_reap(s, &done, &result)      true once it is durable (or failed)
  * Batches become durable in the order of their commits. Only one may be in progress.
  *
+ * Batches are numbered from 1, in that order, without gaps, also over restarts. Whoever keeps a
+ * copy of what he has made of the store's contents writes down the number that it goes up to, has
+ * later batches kept by store_hold, and learns from store_replay at the next opening what came
+ * after.
+ *
  * After a failed commit the store refuses further commits (ERR_STORE) until store_reopen has
  * succeeded; reads of durable data go on. Whether a failed batch is there after a reopen is
  * undefined, as after a crash: all of it or nothing. */
@@ -32,12 +37,20 @@ struct store_damage {
     uint64_t tables; /* set apart so far, and kept */
 };
 
+#define STORE_HOLD_NONE UINT64_MAX
+
+/* Told each operation of a batch in turn; views are valid during the call. An error ends it. */
+typedef struct err (*store_replay_fn)(void *ctx, uint64_t number, const struct batch_op *op);
+
 struct store_vt {
     struct err (*get)(struct store *s, struct str key, bool *found, struct buf *value);
     void (*commit)(struct store *s, const struct batch *b, bool sync);
     bool (*reap)(struct store *s, struct err *result);
     void (*wait)(struct store *s);
     struct err (*reopen)(struct store *s);
+    uint64_t (*number)(const struct store *s); /* NULL: its batches have no numbers */
+    void (*hold)(struct store *s, uint64_t number);
+    struct err (*replay)(struct store *s, uint64_t from, store_replay_fn fn, void *ctx);
     struct err (*failure)(const struct store *s);
     void (*damage)(struct store *s, struct store_damage *out); /* NULL: there never is any */
     struct store_cursor *(*cursor_new)(struct store *s);
@@ -74,6 +87,21 @@ void store_wait(struct store *s);
 /* Closes and reopens the store, as after a crash: what was not synced may be gone. What is there
  * afterwards is synced, as after the first opening, because answers will be based on it. */
 NODISCARD struct err store_reopen(struct store *s);
+
+/* The number of the last batch that is there: that was reaped, and that reads see. 0: there never
+ * was one, or the store does not number them. Of batches that were not synced a power cut may lose
+ * the last ones, and their numbers are given again then: a copy that goes further than this is to
+ * be thrown away before the next commit. */
+uint64_t store_number(const struct store *s);
+/* Batches after that number are kept for store_replay, also over restarts, until it is called with
+ * a higher one or STORE_HOLD_NONE, which is how it begins. They take room on the disk: with a
+ * number that stays behind, any amount of it. It is on the disk some time later; until then, and
+ * whenever files are lost, what counts is the call before. */
+void store_hold(struct store *s, uint64_t number);
+/* Calls fn for all operations of each batch from that number on, in order. Only between the opening
+ * or a reopen and the first commit. ERR_NOT_FOUND if one of them is not kept any more: before any
+ * call of fn; ERR_CORRUPT, ERR_IO, and the errors of fn. */
+NODISCARD struct err store_replay(struct store *s, uint64_t from, store_replay_fn fn, void *ctx);
 
 /* Why commits are refused until store_reopen succeeds, or ERR_OK. With ERR_DISK_FULL a store may be
  * in this state from its opening: all of it can be read. No batch may be in progress. */

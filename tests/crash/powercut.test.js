@@ -7,13 +7,17 @@
 
 const { test } = require('node:test');
 const assert = require('node:assert');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 
 const { Connection, Lost } = require('./lib/client.js');
 const { Harness } = require('./lib/harness.js');
 const { Load, runLoad } = require('./lib/load.js');
 const { PowerCut } = require('./lib/powercut.js');
 const { seedFromEnv } = require('./lib/random.js');
-const { Server } = require('./lib/server.js');
+const { BIN, Server } = require('./lib/server.js');
 const { Tasks } = require('./lib/tasks.js');
 
 const CUTS = Number(process.env.CUTS || 16);
@@ -190,4 +194,60 @@ test('a power cut between the ends of an upload and its artifact keeps the bytes
   conn.close();
   await server.end('SIGKILL');
   power.remove();
+});
+
+/* A root directory of the time when RocksDB's log had the commits, with two hundred jobs; their ids
+ * as well. */
+async function oldRoot(made) {
+  const now = `${made}.now`;
+  const server = new Server(now);
+  const conn = new Connection(await server.listening());
+  const ids = [];
+  for (let n = 0; n < 200; n++)
+    ids.push((await conn.post('/jobs', { queue: 'q', type: 't', payload: n })).body.id);
+  conn.close();
+  await server.end('SIGTERM');
+  execFileSync(path.join(path.dirname(BIN), 'tests/store/old_root'), [now, made]);
+  fs.rmSync(now, { recursive: true });
+  const logs = fs.readdirSync(made).filter((name) => name.endsWith('.log') &&
+    fs.statSync(path.join(made, name)).size > 0);
+  assert.strictEqual(logs.length, 3, String(logs));
+  return ids;
+}
+
+async function assertAllThere(power, ids) {
+  const server = new Server(power.root, [], power.env());
+  const conn = new Connection(await server.listening());
+  for (const id of ids) assert.strictEqual((await conn.get(`/jobs/${id}`)).status, 200);
+  const { body: { count } } = await conn.get('/jobs/count');
+  const { status } = await conn.post('/jobs', { queue: 'q', type: 't', payload: 'later' });
+  assert.strictEqual(status, 201);
+  conn.close();
+  await server.end('SIGKILL');
+  return count;
+}
+
+test('the power may fail at every sync of the upgrade of an older root directory', async (t) => {
+  const made = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-old-'));
+  const ids = await oldRoot(made);
+  for (const cut of [false, true]) {
+    let n = 1;
+    for (let died = true; died && n < START_SYNCS_MAX; n++) {
+      const root = `${made}.${cut}.${n}`;
+      fs.cpSync(made, root, { recursive: true });
+      const power = new PowerCut(root);
+      power.adopt();
+      const server = new Server(root, [], power.env(n));
+      died = await server.ready === null;
+      await server.end('SIGKILL');
+      if (cut) power.cut();
+      assert.strictEqual(await assertAllThere(power, ids), ids.length);
+      if (cut) power.cut();
+      assert.strictEqual(await assertAllThere(power, ids), ids.length + 1);
+      power.remove();
+    }
+    t.diagnostic(`an upgrade asks for ${n - 2} syncs`);
+    assert.ok(n > 10 && n < START_SYNCS_MAX, `${n} syncs`);
+  }
+  fs.rmSync(made, { recursive: true });
 });

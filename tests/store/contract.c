@@ -340,6 +340,96 @@ static void a_reopen_under_way_is_all_or_nothing(void **state)
     buf_fini(&value);
 }
 
+/* --- numbers --- */
+
+static void batches_are_numbered_also_over_a_reopen(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(store_number(f->s), 0);
+    for (uint64_t n = 1; n <= 6; n++) {
+        scratch_put(f->s, "a", "1");
+        assert_int_equal(store_number(f->s), n);
+        if (n % 3 == 0)
+            assert_ok(store_reopen(f->s));
+        assert_int_equal(store_number(f->s), n);
+    }
+}
+
+/* What a replay told: number, key and value of each operation. */
+static struct err tell(void *ctx, uint64_t number, const struct batch_op *op)
+{
+    struct buf *told = ctx;
+    buf_print(told, "%llu:", (unsigned long long)number);
+    buf_str(told, op->key);
+    buf_print(told, op->value.at ? "=" : "-");
+    if (op->value.at)
+        buf_str(told, op->value);
+    buf_byte(told, ' ');
+    return err_none();
+}
+
+static void expect_replay(struct store *s, uint64_t from, const char *expected)
+{
+    struct buf told = {0};
+    assert_ok(store_replay(s, from, tell, &told));
+    assert_true(str_eq(buf_view(&told), str_from(expected)));
+    buf_fini(&told);
+}
+
+static void batches_that_are_held_are_told_after_a_reopen(void **state)
+{
+    struct fixture *f = *state;
+    scratch_put(f->s, "a", "1");
+    store_hold(f->s, 1);
+    put(f, "b", "2");
+    del(f, "a");
+    commit(f);
+    scratch_put(f->s, "c", "");
+    for (int i = 0; i < 2; i++) {
+        assert_ok(store_reopen(f->s));
+        expect_replay(f->s, 2, "2:b=2 2:a- 3:c= ");
+        expect_replay(f->s, 3, "3:c= ");
+        expect_replay(f->s, 4, "");
+    }
+    store_hold(f->s, 3);
+    scratch_put(f->s, "d", "4");
+    assert_ok(store_reopen(f->s));
+    expect_replay(f->s, 4, "4:d=4 ");
+}
+
+static struct err refuse(void *ctx, uint64_t number, const struct batch_op *op)
+{
+    (void)ctx, (void)number, (void)op;
+    return err_make(ERR_BUSY, "as instructed");
+}
+
+static void a_replay_ends_with_the_error_of_whom_it_tells(void **state)
+{
+    struct fixture *f = *state;
+    store_hold(f->s, 0);
+    scratch_put(f->s, "a", "1");
+    assert_ok(store_reopen(f->s));
+    assert_code(store_replay(f->s, 1, refuse, NULL), ERR_BUSY);
+    expect_replay(f->s, 1, "1:a=1 ");
+}
+
+/* Or they are still there: nobody promised that they are not. */
+static void batches_that_nobody_holds_are_told_whole_or_not_at_all(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 20; i++)
+        scratch_put(f->s, "a", "1");
+    store_hold(f->s, STORE_HOLD_NONE);
+    scratch_put(f->s, "b", "2");
+    assert_ok(store_reopen(f->s));
+    struct buf told = {0};
+    struct err e = store_replay(f->s, 20, tell, &told);
+    assert_true(e.code == ERR_NOT_FOUND || e.code == ERR_OK);
+    const char *expected = e.code == ERR_OK ? "20:a=1 21:b=2 " : "";
+    assert_true(str_eq(buf_view(&told), str_from(expected)));
+    buf_fini(&told);
+}
+
 static void a_value_of_20_mib_comes_back(void **state)
 {
     struct fixture *f = *state;
@@ -494,6 +584,10 @@ int contract_run(const char *name, struct store *(*open)(const char *dir))
         T(a_cursor_does_not_see_later_commits),
         T(a_reopened_store_has_all_that_was_synced),
         T(a_reopen_under_way_is_all_or_nothing),
+        T(batches_are_numbered_also_over_a_reopen),
+        T(batches_that_are_held_are_told_after_a_reopen),
+        T(a_replay_ends_with_the_error_of_whom_it_tells),
+        T(batches_that_nobody_holds_are_told_whole_or_not_at_all),
         T(a_value_of_20_mib_comes_back),
         T(a_hundred_thousand_keys_are_walked),
         T(random_commands_agree_with_a_model),

@@ -8,7 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the contents of the logs into a table; with `compact`, all tables into one level. */
+#include "store/store.h"
+
+/* Writes what only the log of the store in dir has into a table. ERR_CORRUPT where RocksDB has met
+ * damage. */
+NODISCARD struct err tables_flush(struct store *s, const char *dir);
+/* The same while nobody has it open; with `compact`, all tables into one level. */
 void tables_make(const char *dir, bool compact);
 /* The path of the largest table, to be freed; NULL if there is none. */
 char *tables_largest(const char *dir, size_t *size);

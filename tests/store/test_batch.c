@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "store/batch_bytes.h"
 #include "store/cm.h"
 #include "base/err.h"
 
@@ -188,6 +189,71 @@ static void random_operations_agree_with_a_model(void **state)
     batch_fini(&b);
 }
 
+/* --- as bytes --- */
+
+static struct err add_again(void *ctx, const struct batch_op *op)
+{
+    if (op->value.at)
+        batch_put(ctx, op->key, op->value);
+    else
+        batch_delete(ctx, op->key);
+    return err_none();
+}
+
+static void a_batch_comes_back_from_its_bytes(void **state)
+{
+    (void)state;
+    struct batch b = {0}, again = {0};
+    struct buf bytes = {0};
+    struct rng rng = rng_from_seed(5);
+    char value[300];
+    memset(value, 'v', sizeof value);
+    for (int i = 0; i < 300; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        if (rng_below(&rng, 3))
+            batch_put(&b, str_from(key), (struct str){value, rng_below(&rng, sizeof value)});
+        else
+            batch_delete(&b, str_from(key));
+    }
+    batch_bytes_write(&b, &bytes);
+    assert_ok(batch_bytes_read(buf_view(&bytes), add_again, &again));
+    assert_int_equal(again.count, b.count);
+    for (size_t i = 0; i < b.count; i++) {
+        assert_true(str_eq(again.ops[i].key, b.ops[i].key));
+        assert_int_equal(again.ops[i].value.at != NULL, b.ops[i].value.at != NULL);
+        assert_true(str_eq(again.ops[i].value, b.ops[i].value));
+    }
+    struct buf twice = {0};
+    batch_bytes_write(&again, &twice);
+    assert_true(str_eq(buf_view(&twice), buf_view(&bytes)));
+    buf_fini(&twice);
+    buf_fini(&bytes);
+    batch_fini(&b);
+    batch_fini(&again);
+}
+
+static void bytes_of_no_batch_are_refused(void **state)
+{
+    (void)state;
+    struct batch b = {0}, again = {0};
+    struct buf bytes = {0};
+    batch_put(&b, STR("key"), STR("value"));
+    batch_bytes_write(&b, &bytes);
+    for (size_t len = 0; len < bytes.len; len++) {
+        bool none = len == 1; /* an empty batch is one */
+        assert_code(batch_bytes_read((struct str){bytes.at, len}, add_again, &again),
+                    none ? ERR_OK : ERR_CORRUPT);
+    }
+    bytes.at[1] = 2;
+    assert_code(batch_bytes_read(buf_view(&bytes), add_again, &again), ERR_CORRUPT);
+    bytes.at[0] = 9;
+    assert_code(batch_bytes_read(buf_view(&bytes), add_again, &again), ERR_VERSION);
+    buf_fini(&bytes);
+    batch_fini(&b);
+    batch_fini(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +267,8 @@ int main(void)
         cmocka_unit_test(a_value_larger_than_a_block_lies_beside_small_ones),
         cmocka_unit_test(many_keys_that_differ_in_kind_only_are_told_apart),
         cmocka_unit_test(random_operations_agree_with_a_model),
+        cmocka_unit_test(a_batch_comes_back_from_its_bytes),
+        cmocka_unit_test(bytes_of_no_batch_are_refused),
     };
     return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }

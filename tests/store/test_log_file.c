@@ -219,6 +219,33 @@ static void a_lossy_log_begins_anew_behind_the_tables(void **state)
     log_close(l);
 }
 
+static void batches_that_tables_hold_can_be_kept_and_may_be_missing(void **state)
+{
+    struct log_file_settings s = settings;
+    char path[256];
+    struct log *l = open_ok(*state, 1);
+    log_batch_fill(l, 100, SMALL);
+    log_close(l);
+    s.dir = *state;
+    s.from = 101;
+    s.keep = 5;
+    assert_ok(log_file_open_reader(&s, &l));
+    assert_int_equal(log_first(l), 1); /* where its segment begins */
+    log_batch_expect(l, 5, SMALL);
+    log_close(l);
+    scratch_name_in(path, sizeof path, *state, "segment-000001");
+    must(unlink(path) == 0);
+    assert_ok(log_file_open(&s, &l));
+    assert_int_equal(log_durable(l), 100);
+    assert_in_range(log_first(l), 6, 101);
+    log_batch_fill(l, 120, SMALL);
+    log_close(l);
+    s.keep = 100;
+    assert_ok(log_file_open(&s, &l));
+    log_batch_expect(l, 101, SMALL);
+    log_close(l);
+}
+
 /* --- failures --- */
 
 static void limit_files(rlim_t bytes)
@@ -255,6 +282,61 @@ static void without_room_for_a_segment_an_append_is_refused_and_nothing_is_lost(
     buf_fini(&b);
 }
 
+/* How many bytes of the disk the log may still take. */
+static struct err take_from(void *ctx, uint64_t bytes)
+{
+    _Atomic uint64_t *left = ctx;
+    if (bytes > *left)
+        return err_make(ERR_DISK_FULL, "as instructed");
+    *left -= bytes;
+    return err_none();
+}
+
+static void what_is_released_makes_room_where_the_log_may_not_grow(void **state)
+{
+    struct log_file_settings s = settings;
+    _Atomic uint64_t left = 64 << 10; /* for the first segment */
+    struct log *l;
+    struct buf b = {0};
+    uint64_t number = 0;
+    s.dir = *state;
+    s.from = 1;
+    s.may_grow = take_from;
+    s.ctx = &left;
+    s.segment_bytes_max = 64 << 10;
+    assert_ok(log_file_open(&s, &l));
+    left = 64 << 10;
+    struct err e = err_none();
+    while (e.code == ERR_OK) {
+        log_batch(number + 1, SMALL, &b);
+        e = log_append(l, buf_view(&b), true, &number);
+        assert_in_range(number, 0, 32);
+    }
+    assert_code(e, ERR_DISK_FULL);
+    assert_ok(log_wait(l, number));
+    for (int i = 0; i < 100; i++) {
+        log_release(l, number);
+        log_batch_fill(l, number + 5, SMALL);
+        number += 5;
+    }
+    log_close(l);
+    buf_fini(&b);
+}
+
+static void where_little_room_is_left_segments_are_small(void **state)
+{
+    struct log_file_settings s = {.dir = *state, .from = 1, .may_grow = take_from};
+    _Atomic uint64_t left = 6 << 20;
+    struct log *l;
+    uint64_t bytes;
+    s.ctx = &left;
+    assert_ok(log_file_open(&s, &l)); /* 1 MiB, and then there would be 4, 16, … */
+    log_batch_fill(l, 1400, SMALL);
+    assert_int_equal(count_segments(*state, &bytes), 3);
+    assert_int_equal(bytes, 6 << 20);
+    log_close(l);
+}
+
 static void after_a_failed_write_nothing_becomes_durable_until_an_opening(void **state)
 {
     struct log *l = open_ok(*state, 1);
@@ -268,7 +350,7 @@ static void after_a_failed_write_nothing_becomes_durable_until_an_opening(void *
     struct err e = log_wait(l, number);
     limit_files(RLIM_INFINITY);
     assert_int_not_equal(e.code, ERR_OK);
-    assert_int_equal(log_append(l, buf_view(&b), true, &number).code, e.code);
+    assert_code(log_append(l, buf_view(&b), true, &number), ERR_IO);
     assert_int_equal(log_durable(l), 5);
     log_close(l);
     l = open_ok(*state, 1);
@@ -356,7 +438,10 @@ static int run_all(const char *way)
         T(a_reader_changes_nothing_and_sees_all),
         T(a_log_that_must_reach_further_is_refused),
         T(a_lossy_log_begins_anew_behind_the_tables),
+        T(batches_that_tables_hold_can_be_kept_and_may_be_missing),
         T(without_room_for_a_segment_an_append_is_refused_and_nothing_is_lost),
+        T(what_is_released_makes_room_where_the_log_may_not_grow),
+        T(where_little_room_is_left_segments_are_small),
         T(after_a_failed_write_nothing_becomes_durable_until_an_opening),
         T(what_was_durable_survives_kill_9),
     };

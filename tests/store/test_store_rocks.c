@@ -15,10 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/must.h"
 #include "store/cm.h"
 #include "store/contract.h"
 #include "store/folder.h"
+#include "store/inventory.h"
 #include "store/scratch.h"
 
 /* Tests that need a second process start this program again: RocksDB's threads do not survive a
@@ -242,7 +244,7 @@ static void after_a_failed_commit_reads_go_on_and_a_reopen_heals(void **state)
     enum err_code failed = try_put(s, "large", 4 << 20);
     enum err_code refused = try_put(s, "small", 1);
     limit_files(RLIM_INFINITY);
-    assert_int_equal(failed, ERR_STORE);
+    assert_int_equal(failed, ERR_DISK_FULL); /* there is no segment that is large enough */
     assert_int_equal(refused, ERR_STORE);
     /* Still refused although there would be room: only a reopen shows what was kept. */
     assert_int_equal(try_put(s, "small", 1), ERR_STORE);
@@ -527,6 +529,77 @@ static void a_lock_keeps_servers_out_and_is_kept_out_by_them(void **state)
     assert_int_equal(exit_status(start_again("open", *state, -1)), 0);
 }
 
+/* --- the log and the tables --- */
+
+/* Each of these commits takes a block of the log, and hardly any memory. */
+static void small_commits_come_to_tables_before_the_log_is_long(void **state)
+{
+    struct rocks_settings settings = {
+        .dir = *state, .cache_bytes = 8 << 20, .log_bytes = 1 << 20, .notify = scratch_no_notice};
+    struct inventory *inv = ALLOC(struct inventory);
+    struct store *s;
+    bool found;
+    assert_ok(rocks_open(&settings, &s));
+    for (unsigned n = 0; n < 100000 && inv->is.tables < 1000; n++) {
+        struct batch b = {0};
+        batch_put(&b, STR("k"), STR("v"));
+        assert_ok(scratch_try_commit(s, &b, false));
+        batch_fini(&b);
+        if (n % 100 == 0)
+            assert_ok(inventory_read(*state, &found, inv));
+    }
+    assert_true(inv->is.tables >= 1000);
+    free(inv);
+    store_close(s);
+}
+
+static struct err count_batch(void *ctx, uint64_t number, const struct batch_op *op)
+{
+    uint64_t *last = ctx;
+    assert_int_equal(number, *last + 1);
+    assert_str(op->key, "k");
+    *last = number;
+    return err_none();
+}
+
+static void commit_small(struct store *s, unsigned count)
+{
+    struct batch b = {0};
+    for (unsigned n = 0; n < count; n++) {
+        batch_put(&b, STR("k"), STR("v"));
+        assert_ok(scratch_try_commit(s, &b, false));
+    }
+    batch_fini(&b);
+}
+
+/* Tables have them, several segments have come and gone. */
+static void what_is_held_stays_in_the_log_over_starts(void **state)
+{
+    struct rocks_settings settings = {
+        .dir = *state, .cache_bytes = 8 << 20, .log_bytes = 1 << 20, .notify = scratch_no_notice};
+    struct store *s;
+    assert_ok(rocks_open(&settings, &s));
+    commit_small(s, 300);
+    store_hold(s, 300);
+    commit_small(s, 4700);
+    for (int i = 0; i < 2; i++) {
+        store_close(s);
+        assert_ok(rocks_open(&settings, &s));
+        uint64_t last = 300;
+        assert_int_equal(store_number(s), 5000 + i);
+        assert_ok(store_replay(s, 301, count_batch, &last));
+        assert_int_equal(last, 5000 + i);
+        commit_small(s, 1);
+    }
+    store_hold(s, STORE_HOLD_NONE);
+    commit_small(s, 2000);
+    store_close(s);
+    assert_ok(rocks_open(&settings, &s));
+    uint64_t last = 300;
+    assert_code(store_replay(s, 301, count_batch, &last), ERR_NOT_FOUND);
+    store_close(s);
+}
+
 static int run_own_tests(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
@@ -548,6 +621,8 @@ static int run_own_tests(void)
         T(a_snapshot_where_there_is_something_fails_and_the_store_goes_on),
         T(a_reader_sees_all_and_changes_nothing),
         T(a_lock_keeps_servers_out_and_is_kept_out_by_them),
+        T(small_commits_come_to_tables_before_the_log_is_long),
+        T(what_is_held_stays_in_the_log_over_starts),
     };
 #undef T
     return cmocka_run_group_tests_name("rocks", tests, NULL, NULL);

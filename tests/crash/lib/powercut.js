@@ -15,7 +15,7 @@ const SHIM = path.join(path.dirname(BIN), 'tests/crash/powercut.so');
 const FOLDER = 'artifacts';
 
 class PowerCut {
-  /** The root directory is empty or does not exist. */
+  /** The root directory is empty or does not exist, or adopt is called. */
   constructor(root) {
     this.root = root;
     this.image = `${root}.image`;
@@ -68,6 +68,13 @@ class PowerCut {
     const { ino } = fs.statSync(folder);
     fs.appendFileSync(path.join(this.image, 'entries'), `${ino} ${FOLDER}\n`);
     this.restore(folder, FOLDER, within);
+  }
+
+  /** What is in the root directory, which has no folder in it, is on the disk. */
+  adopt() {
+    const names = fs.readdirSync(this.root);
+    const files = names.map((name) => [name, fs.readFileSync(path.join(this.root, name))]);
+    this.restore(this.root, 'entries', files);
   }
 
   remove() {

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/batch_bytes.h"
+
+#include "base/must.h"
+#include "store/reader.h"
+#include "store/writer.h"
+
+#define VERSION 1
+
+enum { DELETE, PUT };
+
+static void write_parts(struct writer *w, const struct batch *b)
+{
+    writer_byte(w, VERSION);
+    for (size_t i = 0; i < b->count; i++) {
+        const struct batch_op *op = &b->ops[i];
+        writer_byte(w, op->value.at ? PUT : DELETE);
+        writer_text(w, op->key);
+        if (op->value.at)
+            writer_text(w, op->value);
+    }
+}
+
+void batch_bytes_write(const struct batch *b, struct buf *out)
+{
+    struct writer w = {0};
+    write_parts(&w, b);
+    size_t len = w.len;
+    out->len = 0;
+    w = (struct writer){.at = buf_room(out, len)};
+    write_parts(&w, b);
+    must(w.len == len);
+    out->len = len;
+}
+
+struct err batch_bytes_read(struct str bytes,
+                            struct err (*fn)(void *ctx, const struct batch_op *op), void *ctx)
+{
+    struct reader r = {.value = bytes};
+    if (reader_byte(&r, "version", UINT8_MAX) != VERSION && !r.bad)
+        return err_make(ERR_VERSION, "a batch was written by a newer tenax: use that one");
+    while (!r.bad && reader_left(&r) > 0) {
+        bool puts = reader_byte(&r, "operation", PUT) == PUT;
+        struct batch_op op = {.key = reader_text(&r, "key")};
+        if (puts)
+            op.value = reader_text(&r, "value");
+        if (!r.bad)
+            TRY(fn(ctx, &op));
+    }
+    if (r.bad)
+        return err_make(ERR_CORRUPT, "a batch of the log does not decode: its %s", r.bad);
+    return err_none();
+}
