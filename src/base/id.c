@@ -74,10 +74,12 @@ void id_seen(struct id_source *s, struct id id)
     d "c" d "d" d "e" d "f" d "g" d "h" d "i" d "j" d "k" d "l" d "m" d "n"                        \
     d "o" d "p" d "q" d "r" d "s" d "t" d "u" d "v" d "w" d "x" d "y" d "z"
 static const char pairs[] =
-    PAIRS("0") PAIRS("1") PAIRS("2") PAIRS("3") PAIRS("4") PAIRS("5") PAIRS("6") PAIRS("7") PAIRS("8")
-    PAIRS("9") PAIRS("a") PAIRS("b") PAIRS("c") PAIRS("d") PAIRS("e") PAIRS("f") PAIRS("g") PAIRS("h")
-    PAIRS("i") PAIRS("j") PAIRS("k") PAIRS("l") PAIRS("m") PAIRS("n") PAIRS("o") PAIRS("p") PAIRS("q")
-    PAIRS("r") PAIRS("s") PAIRS("t") PAIRS("u") PAIRS("v") PAIRS("w") PAIRS("x") PAIRS("y") PAIRS("z");
+    PAIRS("0") PAIRS("1") PAIRS("2") PAIRS("3") PAIRS("4") PAIRS("5")
+    PAIRS("6") PAIRS("7") PAIRS("8") PAIRS("9") PAIRS("a") PAIRS("b")
+    PAIRS("c") PAIRS("d") PAIRS("e") PAIRS("f") PAIRS("g") PAIRS("h")
+    PAIRS("i") PAIRS("j") PAIRS("k") PAIRS("l") PAIRS("m") PAIRS("n")
+    PAIRS("o") PAIRS("p") PAIRS("q") PAIRS("r") PAIRS("s") PAIRS("t")
+    PAIRS("u") PAIRS("v") PAIRS("w") PAIRS("x") PAIRS("y") PAIRS("z");
 /* clang-format on */
 
 /* Six digits, two at a time; the divisions are by constants, so they are multiplications. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/job_fields.h"
 
-#include <assert.h>
-
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/must.h"
@@ -60,7 +58,7 @@ bool job_field_is_set(const struct job_field *f, const void *from)
 
 /* --- which are set --- */
 
-static_assert(COUNT(options) <= 64 && COUNT(extras) <= 64, "a bit each");
+_Static_assert(COUNT(options) <= 64 && COUNT(extras) <= 64, "a bit each");
 
 static uint64_t look_at_each(const struct job_field *fields, size_t count, const void *from)
 {
