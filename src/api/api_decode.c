@@ -405,9 +405,17 @@ struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct
     return field_read_object(a->strict, c, arena, backoff_table, COUNT(backoff_table), out);
 }
 
+static bool has_parts(const struct job_fields *f)
+{
+    return f->backoff.given || f->retention.given || f->batch.given || f->resources.given ||
+           f->gang.given || f->budgets.given || f->annotations.given;
+}
+
 static struct err read_parts(const struct api *a, struct job_fields *f, struct arena *arena)
 {
     struct enqueue *spec = &f->spec;
+    if (!has_parts(f))
+        return err_none();
     if (f->backoff.given)
         spec->backoff.shape = CURVE_POWER;
     TRY(field_read_part(a->strict, &f->backoff, arena, backoff_table, COUNT(backoff_table),

@@ -234,6 +234,8 @@ static bool is_json(struct str type)
 {
     static const char *const names[] = {"application/json", "application/x-ndjson", "text/json",
                                         NULL};
+    if (str_eq(type, JSON_TYPE)) /* as most send it */
+        return true;
     struct str t = essence(type);
     return is_one_of(t, names) || (t.len > 17 && strncasecmp(t.at, "application/", 12) == 0 &&
                                    strncasecmp(t.at + t.len - 5, "+json", 5) == 0);

@@ -2,6 +2,7 @@
 #include "base/arena.h"
 
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -41,7 +42,13 @@ void arena_fini(struct arena *a)
         free(a->head);
         a->head = next;
     }
-    *a = (struct arena){0};
+    *a = (struct arena){.first = a->first};
+}
+
+static bool is_worth_keeping(const struct arena *a, const struct arena_block *b,
+                             const struct arena_block *kept)
+{
+    return b->cap == BLOCK_SIZE ? !kept || kept->cap < BLOCK_SIZE : !kept && b->cap == a->first;
 }
 
 void arena_reset(struct arena *a)
@@ -50,15 +57,17 @@ void arena_reset(struct arena *a)
     run_deferred(a);
     while (a->head) {
         struct arena_block *next = a->head->next;
-        if (!keep && a->head->cap == BLOCK_SIZE)
+        struct arena_block *spare = a->head;
+        if (is_worth_keeping(a, spare, keep)) {
+            spare = keep;
             keep = a->head;
-        else
-            free(a->head);
+        }
+        free(spare);
         a->head = next;
     }
     if (keep)
         keep->next = NULL;
-    *a = (struct arena){.head = keep, .total = keep ? keep->cap : 0};
+    *a = (struct arena){.head = keep, .total = keep ? keep->cap : 0, .first = a->first};
 }
 
 void *arena_get(struct arena *a, size_t n)
@@ -66,7 +75,8 @@ void *arena_get(struct arena *a, size_t n)
     const size_t align = alignof(max_align_t);
     n = (n + align - 1) & ~(align - 1);
     if (!a->head || a->head->cap - a->used < n) {
-        size_t cap = n > BLOCK_SIZE ? n : BLOCK_SIZE;
+        size_t least = a->first && !a->head ? a->first : BLOCK_SIZE;
+        size_t cap = n > least ? n : least;
         struct arena_block *b = alloc_get(sizeof *b + cap);
         b->cap = cap;
         b->next = a->head;

@@ -3,7 +3,8 @@
 #define BASE_ARENA_H
 
 /* Memory that is released all at once: a request's, a batch's. Pointers stay
- * valid until arena_reset or arena_fini. Zero-initialised is empty. */
+ * valid until arena_reset or arena_fini. Zero-initialised is empty; where there are thousands of
+ * arenas that mostly hold little, `first` keeps them small and side by side. */
 
 #include <stddef.h>
 
@@ -17,12 +18,13 @@ struct arena {
     size_t used;              /* bytes taken from head */
     size_t before;            /* and from the others */
     size_t total;             /* bytes held in all blocks */
+    size_t first;             /* size of the first block; 0: of a full one */
     struct arena_deferred *deferred;
 };
 
 void arena_fini(struct arena *a);
-/* Empties the arena but keeps one block, so that a steady load does not go
- * back to malloc. */
+/* Empties the arena but keeps one block, a full one if there is one, so that a steady load does not
+ * go back to malloc. */
 void arena_reset(struct arena *a);
 /* Bytes taken from it, roughly. */
 static inline size_t arena_used(const struct arena *a)

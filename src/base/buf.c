@@ -48,6 +48,8 @@ void buf_print(struct buf *b, const char *fmt, ...)
     b->len += (size_t)n;
 }
 
+#define DIGITS ((size_t)24) /* room for any number */
+
 /* Two digits at a time: its divisions are most of what a number costs, and an answer has half a
  * dozen times in milliseconds for each job. */
 void buf_int(struct buf *b, int64_t v)
@@ -57,8 +59,9 @@ void buf_int(struct buf *b, int64_t v)
                                 "4041424344454647484950515253545556575859"
                                 "6061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
-    char digits[24];
-    size_t i = sizeof digits;
+    char digits[2 *
+                DIGITS]; /* a copy of DIGITS bytes from any place in the first half is one step */
+    size_t i = DIGITS;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     for (; u >= 100; u /= 100)
         memcpy(digits + (i -= 2), pairs + u % 100 * 2, 2);
@@ -67,5 +70,6 @@ void buf_int(struct buf *b, int64_t v)
         digits[--i] = pairs[u * 2];
     if (v < 0)
         digits[--i] = '-';
-    buf_add(b, digits + i, sizeof digits - i);
+    memcpy(b->cap - b->len >= DIGITS ? b->at + b->len : buf_room(b, DIGITS), digits + i, DIGITS);
+    b->len += DIGITS - i;
 }

@@ -67,14 +67,28 @@ void id_seen(struct id_source *s, struct id id)
         s->last = id;
 }
 
-/* Six digits; the divisions are by constants, so they are multiplications. */
+/* clang-format off */
+/* Every pair of digits, in their order. */
+#define PAIRS(d)                                                                                   \
+    d "0" d "1" d "2" d "3" d "4" d "5" d "6" d "7" d "8" d "9" d "a" d "b"                        \
+    d "c" d "d" d "e" d "f" d "g" d "h" d "i" d "j" d "k" d "l" d "m" d "n"                        \
+    d "o" d "p" d "q" d "r" d "s" d "t" d "u" d "v" d "w" d "x" d "y" d "z"
+static const char pairs[] =
+    PAIRS("0") PAIRS("1") PAIRS("2") PAIRS("3") PAIRS("4") PAIRS("5")
+    PAIRS("6") PAIRS("7") PAIRS("8") PAIRS("9") PAIRS("a") PAIRS("b")
+    PAIRS("c") PAIRS("d") PAIRS("e") PAIRS("f") PAIRS("g") PAIRS("h")
+    PAIRS("i") PAIRS("j") PAIRS("k") PAIRS("l") PAIRS("m") PAIRS("n")
+    PAIRS("o") PAIRS("p") PAIRS("q") PAIRS("r") PAIRS("s") PAIRS("t")
+    PAIRS("u") PAIRS("v") PAIRS("w") PAIRS("x") PAIRS("y") PAIRS("z");
+/* clang-format on */
+
+/* Six digits, two at a time; the divisions are by constants, so they are multiplications. */
 static void write_six(uint32_t v, char *out)
 {
-    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    for (int i = 5; i >= 0; i--) {
-        out[i] = digits[v % 36];
-        v /= 36;
-    }
+    memcpy(out + 4, pairs + v % 1296 * 2, 2);
+    v /= 1296;
+    memcpy(out + 2, pairs + v % 1296 * 2, 2);
+    memcpy(out, pairs + v / 1296 * 2, 2);
 }
 
 static void write_chunk(uint64_t v, char *out)

@@ -117,12 +117,10 @@ void engine_free(struct engine *e)
 
 /* --- enqueue and remove --- */
 
-static struct job job_of(struct engine *e, instant now, const struct enqueue *spec)
+static void make_job(struct engine *e, instant now, const struct enqueue *spec, struct job *job)
 {
     instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
-    struct job_options options = spec->options;
-    options.group_owner = (struct str){0}; /* the group has it */
-    return (struct job){
+    *job = (struct job){
         .id = id_next(&e->ids, now, &e->rng),
         .queue = spec->queue,
         .type = spec->type,
@@ -134,7 +132,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
         .unique_key = spec->unique_key,
         .unique_while = spec->unique_while,
         .batch = spec->batch,
-        .options = options,
+        .options = spec->options,
         .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
                   .priority = spec->priority,
                   .ready_at = ready_at,
@@ -144,6 +142,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
                   .purge_at = INSTANT_NONE,
                   .lease_end = INSTANT_NONE},
     };
+    job->options.group_owner = (struct str){0}; /* the group has it */
 }
 
 static void add_job(struct engine *e, instant now, const struct job *job)
@@ -186,7 +185,7 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
                                   &out[i].duplicate));
         if (out[i].duplicate)
             continue;
-        out[i].job = job_of(e, now, &specs[i]);
+        make_job(e, now, &specs[i], &out[i].job);
         if (specs[i].options.depends_on.len)
             TRY(engine_depend_begin(e, now, out, a, &out[i].job));
         if (specs[i].options.hold)

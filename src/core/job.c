@@ -152,8 +152,24 @@ static bool is_reserved(unsigned char c)
     return c < 0x20 || c == 0x7f || (c != '\0' && strchr(",*?[]{}\\", c));
 }
 
+/* What needs no second look in a name. */
+static const bool is_plain[256] = {
+    [' ' ... ')'] = true, ['+'] = true, ['-' ... '>'] = true, ['@' ... 'Z'] = true,
+    ['^' ... 'z'] = true, ['|'] = true, ['~'] = true,
+};
+
+static bool is_plain_name(struct str name)
+{
+    bool plain = name.len > 0 && name.len <= JOB_NAME_MAX;
+    for (size_t i = 0; plain && i < name.len; i++)
+        plain = is_plain[(unsigned char)name.at[i]];
+    return plain;
+}
+
 struct err job_check_name(struct str name, const char *what)
 {
+    if (is_plain_name(name))
+        return err_none();
     if (name.len == 0)
         return err_make(ERR_BAD_NAME, "%s must not be empty", what);
     if (name.len > JOB_NAME_MAX)

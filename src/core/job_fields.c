@@ -19,9 +19,6 @@ static const struct job_field extras[] = {
 };
 #undef EXTRA
 
-const struct job_fields job_option_fields = {options, COUNT(options)};
-const struct job_fields job_extra_fields = {extras, COUNT(extras)};
-
 static const void *member(const struct job_field *f, const void *from)
 {
     return (const char *)from + f->offset;
@@ -59,6 +56,49 @@ bool job_field_is_set(const struct job_field *f, const void *from)
     }
 }
 
+/* --- which are set --- */
+
+_Static_assert(COUNT(options) <= 64 && COUNT(extras) <= 64, "a bit each");
+
+static uint64_t look_at_each(const struct job_field *fields, size_t count, const void *from)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < count; i++)
+        set |= (uint64_t)job_field_is_set(&fields[i], from) << i;
+    return set;
+}
+
+/* Most jobs have none: the fields together show that in one step each. */
+#define BITS_TEXT(value)    (value).len
+#define BITS_NUMBER(value)  (value)
+#define BITS_INSTANT(value) (uint64_t)(value).ms
+#define BITS_REAL(value)    (uint64_t)((value) != 0)
+
+static uint64_t options_set(const void *from)
+{
+    const struct job_options *o = from;
+    uint64_t any = 0;
+#define OPTION(number, kind, member, words) any |= BITS_##kind(o->member);
+#include "core/job_fields.def"
+#undef OPTION
+    return any ? look_at_each(options, COUNT(options), from) : 0;
+}
+
+static uint64_t extras_set(const void *from)
+{
+    const struct job_extras *x = from;
+    uint64_t any = 0;
+#define EXTRA(number, kind, member, words) any |= BITS_##kind(x->member);
+#include "core/job_fields.def"
+#undef EXTRA
+    return any ? look_at_each(extras, COUNT(extras), from) : 0;
+}
+
+const struct job_fields job_option_fields = {options, COUNT(options), options_set};
+const struct job_fields job_extra_fields = {extras, COUNT(extras), extras_set};
+
+/* --- copies and comparisons --- */
+
 /* Lets the texts of `of` lie in the arena. */
 static void own_texts(const struct job_fields *fields, void *of, struct arena *a)
 {
@@ -83,6 +123,8 @@ static bool are_equal(const struct job_fields *fields, const void *a, const void
 
 struct job_options job_options_copy(struct arena *a, const struct job_options *from)
 {
+    if (!options_set(from))
+        return (struct job_options){0};
     struct job_options copy = *from;
     own_texts(&job_option_fields, &copy, a);
     return copy;
@@ -90,6 +132,8 @@ struct job_options job_options_copy(struct arena *a, const struct job_options *f
 
 struct job_extras job_extras_copy(struct arena *a, const struct job_extras *from)
 {
+    if (!extras_set(from))
+        return (struct job_extras){0};
     struct job_extras copy = *from;
     own_texts(&job_extra_fields, &copy, a);
     return copy;
@@ -108,15 +152,11 @@ bool job_extras_eq(const struct job_extras *a, const struct job_extras *b)
 struct job_extras *job_extras_new(const struct job_extras *from)
 {
     size_t bytes = 0;
-    bool any = false;
-    for (size_t i = 0; i < job_extra_fields.count; i++) {
-        const struct job_field *f = &extras[i];
-        any = any || job_field_is_set(f, from);
-        if (f->kind == JOB_FIELD_TEXT)
-            bytes += ((const struct str *)member(f, from))->len;
-    }
-    if (!any)
+    if (!extras_set(from))
         return NULL;
+    for (size_t i = 0; i < job_extra_fields.count; i++)
+        if (extras[i].kind == JOB_FIELD_TEXT)
+            bytes += ((const struct str *)member(&extras[i], from))->len;
     struct job_extras *copy = alloc_get(sizeof *copy + bytes);
     *copy = *from;
     char *room = (char *)(copy + 1);

@@ -22,10 +22,12 @@ struct job_field {
     const char *words; /* its name in an error */
 };
 
-/* All fields of one struct. */
+/* All fields of one struct, at most 64. */
 struct job_fields {
     const struct job_field *at;
     size_t count;
+    /* Those that have a value in the struct at `from`, a bit each in their order. */
+    uint64_t (*set)(const void *from);
 };
 
 extern const struct job_fields job_option_fields; /* of struct job_options */

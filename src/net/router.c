@@ -31,7 +31,6 @@ struct front {
     const struct front_end *end;
     struct str prefix;
     struct node *root;
-    unsigned pieces; /* methods of routes that take bodies in pieces, a bit each */
 };
 
 struct router {
@@ -42,6 +41,7 @@ struct router {
     struct edge *edges; /* a hash table, at most half full */
     size_t edge_count, edge_slots;
     size_t segment_max; /* the longest in the edges */
+    unsigned pieces;    /* methods of routes that take bodies in pieces, a bit each */
 };
 
 /* A path and how far it is matched. */
@@ -203,7 +203,7 @@ void router_mount(struct router *r, const struct front_end *f)
     for (size_t i = 0; i < f->count; i++) {
         const struct route *route = f->route(i);
         add_route(r, front->root, route);
-        front->pieces |= route->pieces ? 1u << route->method : 0;
+        r->pieces |= route->pieces ? 1u << route->method : 0;
     }
     r->fronts = alloc_resize(r->fronts, (r->count + 1) * sizeof(struct front *));
     for (; at > 0 && r->fronts[at - 1]->prefix.len < front->prefix.len; at--)
@@ -328,10 +328,9 @@ bool router_takes_pieces(void *ctx, enum http_method method, struct str path)
     const struct router *r = ctx;
     struct route_params params = {0};
     struct search s = {.router = r, .method = method, .admin = true, .params = &params};
-    const struct front *f = front_of(r, path);
-    if (!f || method == HTTP_OTHER || !(f->pieces & 1u << method))
+    if (method == HTTP_OTHER || !(r->pieces & 1u << method))
         return false;
-    search(f, path, &s);
+    search(front_of(r, path), path, &s);
     return s.found && s.found->pieces;
 }
 

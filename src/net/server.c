@@ -15,6 +15,8 @@
 /* Exchanges, with their memory, kept for reuse. */
 #define SPARES_MAX     1024
 #define LATER_KEEP_MAX ((size_t)4 * 1024)
+/* What most requests need in memory: of hundreds under way all of it stays in the cache. */
+#define ARENA_FIRST ((size_t)1024)
 /* Connections over the limit that may wait to read their 503; more are closed without. */
 #define REFUSED_MAX 64
 #define BACKLOG     1024
@@ -53,6 +55,7 @@ struct http_exchange *exchange_new(struct http_server *s, struct conn *c)
     } else {
         x = ALLOC(struct http_exchange);
         x->server = s;
+        x->arena.first = ARENA_FIRST;
     }
     x->conn = c;
     s->live++;

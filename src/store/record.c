@@ -136,9 +136,10 @@ static void write_field(struct writer *w, const struct job_field *f, const void 
 
 void record_write_fields(struct writer *w, const struct job_fields *fields, const void *from)
 {
-    for (size_t i = 0; i < fields->count; i++)
-        if (job_field_is_set(&fields->at[i], from))
-            write_field(w, &fields->at[i], (const char *)from + fields->at[i].offset);
+    for (uint64_t left = fields->set(from); left; left &= left - 1) {
+        const struct job_field *f = &fields->at[__builtin_ctzll(left)];
+        write_field(w, f, (const char *)from + f->offset);
+    }
     writer_byte(w, 0);
 }
 

@@ -525,7 +525,8 @@ struct err wire_msgpack_from_json(struct str json, struct buf *out)
 
 static bool mentions(struct str header)
 {
-    return header.len >= 7 && memmem(header.at, header.len, "msgpack", 7) != NULL;
+    return header.len >= 7 && !str_eq(header, STR("application/json")) &&
+           memmem(header.at, header.len, "msgpack", 7) != NULL;
 }
 
 bool wire_msgpack_mentioned(struct str content_type, struct str accept)

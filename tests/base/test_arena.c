@@ -144,6 +144,32 @@ static void what_is_deferred_is_done_once_before_the_memory_goes(void **state)
     assert_string_equal(t.names, "213");
 }
 
+static void a_small_first_block_is_kept_unless_there_is_a_full_one(void **state)
+{
+    (void)state;
+    struct arena a = {.first = 1000};
+    assert_int_equal(a.total, 0);
+    char *first = arena_get(&a, 900);
+    assert_int_equal(a.total, 1000);
+    arena_reset(&a);
+    assert_ptr_equal(arena_get(&a, 900), first);
+    memset(first, 'f', 900);
+    memset(arena_get(&a, 2000), 's', 2000);
+    assert_int_equal(a.total, 1000 + 64 * 1024);
+    arena_reset(&a);
+    assert_int_equal(a.total, 64 * 1024);
+    memset(arena_get(&a, 60000), 't', 60000);
+    assert_int_equal(a.total, 64 * 1024);
+    arena_fini(&a);
+    memset(arena_get(&a, 5000), 'l', 5000); /* larger than the first block would be */
+    assert_int_equal(a.total, 5008);
+    arena_reset(&a); /* of no size that would be looked for again */
+    assert_int_equal(a.total, 0);
+    memset(arena_get(&a, 10), 'u', 10);
+    assert_int_equal(a.total, 1000);
+    arena_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +178,7 @@ int main(void)
         cmocka_unit_test(a_piece_larger_than_a_block_gets_its_own),
         cmocka_unit_test(zeroed_memory_is_zero_also_when_used_before),
         cmocka_unit_test(a_reset_keeps_one_block_for_a_steady_load),
+        cmocka_unit_test(a_small_first_block_is_kept_unless_there_is_a_full_one),
         cmocka_unit_test(resetting_an_empty_arena_leaves_it_empty),
         cmocka_unit_test(a_copy_does_not_follow_its_original),
         cmocka_unit_test(what_is_deferred_is_done_once_before_the_memory_goes),
