@@ -11,7 +11,8 @@
  *   'S' id          its state, once it differs from the first
  *   'R' id run      a run that has ended
  *   'O' id kind     what a worker left with it: progress, checkpoint, result
- *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
+ *   'T' seq         jobs handed to streams by one batch, or leases that it granted or renewed, while
+ *                   one of their runs goes on
  *   'W' seq         a job that has ended and whose dependants are not all notified yet
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
@@ -136,6 +137,8 @@ void record_put_run(struct batch *b, struct id id, const struct run *run);
 void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note);
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
+void record_put_leases(struct batch *b, uint64_t seq, instant at, const struct lease *leases,
+                       size_t count);
 void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end);
 void record_put_history(struct batch *b, uint64_t number, const struct history_entry *entry);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
@@ -166,6 +169,11 @@ NODISCARD struct err record_read_note(struct str value, struct note *note);
 /* Calls each(ctx, take) for every take of the record. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
+/* Whether a record under a key of takes is one of leases. */
+bool record_is_leases(struct str value);
+NODISCARD struct err record_read_leases(struct str value,
+                                        void (*each)(void *ctx, const struct lease *lease),
+                                        void *ctx);
 NODISCARD struct err record_read_ended(struct str value, struct id *id, enum depend_end *end);
 /* The list of containers is in the arena. */
 NODISCARD struct err record_read_history(struct str value, struct arena *a,
