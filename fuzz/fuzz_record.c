@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/must.h"
+#include "store/reader.h"
 #include "store/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -113,6 +114,37 @@ static void try_takes(struct batch *b, struct str value)
     if (all.count > sizeof all.list / sizeof *all.list)
         return;
     record_put_takes(b, 3, at, all.list, all.count);
+    must_equal(b, record_takes_key(3), value);
+}
+
+struct leases {
+    struct lease list[1024];
+    size_t count;
+};
+
+static void add_lease(void *ctx, const struct lease *l)
+{
+    struct leases *all = ctx;
+    if (all->count < sizeof all->list / sizeof *all->list)
+        all->list[all->count] = *l;
+    all->count++;
+}
+
+/* The number of milliseconds that all times are given from is the record's second part. */
+static void try_leases(struct batch *b, struct str value)
+{
+    static struct leases all;
+    all.count = 0;
+    struct err e = record_read_leases(value, add_lease, &all);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        must(all.count == 0);
+        return;
+    }
+    if (all.count > sizeof all.list / sizeof *all.list)
+        return;
+    struct reader r = {.value = value, .pos = 1};
+    record_put_leases(b, 3, reader_instant(&r, "at"), all.list, all.count);
     must_equal(b, record_takes_key(3), value);
 }
 
@@ -230,6 +262,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     batch_reset(&b);
     if (data[0] == 'c') {
         try_clock(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'l') {
+        try_leases(&b, (struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     if (data[0] == 'x') {

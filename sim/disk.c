@@ -38,6 +38,11 @@ static void note_take(void *ctx, struct take take)
     note_run(ctx, take.id, take.run + 1);
 }
 
+static void note_lease(void *ctx, const struct lease *lease)
+{
+    note_run(ctx, lease->id, lease->run + 1);
+}
+
 static void note_batch(struct disk *d)
 {
     for (size_t i = 0; i < d->batch->count; i++) {
@@ -60,7 +65,8 @@ static void note_batch(struct disk *d)
             must(err.code == ERR_OK);
             note_run(d, id, state.runs);
         } else if (record_key_is_takes(op->key, &seq)) {
-            err = record_read_takes(op->value, &at, note_take, d);
+            err = record_is_leases(op->value) ? record_read_leases(op->value, note_lease, d)
+                                              : record_read_takes(op->value, &at, note_take, d);
             must(err.code == ERR_OK);
         }
     }

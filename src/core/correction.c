@@ -22,6 +22,12 @@ static bool keep_rest(const struct correction *c, instant *t)
     return c->from.ms != c->to.ms;
 }
 
+void correction_lease(const struct correction *c, instant *taken_at, instant *end)
+{
+    clamp(c, taken_at);
+    keep_rest(c, end);
+}
+
 bool correction_apply(const struct correction *c, struct job_state *s)
 {
     must(c->to.ms <= c->from.ms);

@@ -17,5 +17,7 @@ struct correction {
 
 /* True if that changed something. */
 bool correction_apply(const struct correction *c, struct job_state *s);
+/* The same for a lease that lies beside the state. */
+void correction_lease(const struct correction *c, instant *taken_at, instant *end);
 
 #endif

@@ -47,6 +47,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->groups.seed = e->queue_names.seed;
     e->gangs.seed = e->gang_shapes.seed = e->queue_order.seed = e->queue_names.seed;
     list_init(&e->drawn);
+    list_init(&e->leased);
     list_init(&e->releases);
     list_init(&e->budget_changes);
     e->budgets.seed = e->budget_sets.seed = e->lines.seed = e->queue_names.seed;
@@ -55,6 +56,8 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 
 bool engine_free_some(struct engine *e, size_t most)
 {
+    if (e->freed == 0)
+        engine_leases_fini(e);
     /* Groups are shared by runs; free each with its last one. */
     for (; e->freed < e->live.cap && most > 0; e->freed++) {
         struct live *l = e->live.slots[e->freed].val;

@@ -56,8 +56,8 @@ void engine_free(struct engine *e);
  * and engine_free may follow. */
 bool engine_free_some(struct engine *e, size_t most);
 
-/* --- recovery: events, every stored queue, every stored job once, every stored take and end, then
- * engine_restored --- */
+/* --- recovery: events, every stored queue, every stored lease, every stored job once, every stored
+ * take and end, then engine_restored --- */
 
 /* The number of the next event, from 1, and the mark. Not called if there never was an event. */
 void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
@@ -66,6 +66,8 @@ void engine_restore_events(struct engine *e, uint64_t next, struct event_mark ma
 void engine_restore_queue(struct engine *e, struct str name, const struct queue_record *record,
                           instant now);
 void engine_restore_group(struct engine *e, const struct group_record *record);
+/* In the order of their records' numbers. */
+void engine_restore_lease(struct engine *e, uint64_t seq, const struct lease *lease);
 /* The job without payload, as stored. */
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
                         instant now);
@@ -74,6 +76,9 @@ void engine_restore_ended(struct engine *e, uint64_t seq, struct id id, enum dep
 /* Ends recovery: runs that a stop of the server cut off are recorded as lost, `most` of them at a
  * time; *more if some are left. Writes. */
 NODISCARD struct err engine_restored(struct engine *e, instant now, size_t most, bool *more);
+/* After leases were restored with other ends than the stored ones, since the clock was set back:
+ * stores them. */
+void engine_leases_clock_back(struct engine *e);
 
 /* --- commands --- */
 
@@ -250,9 +255,12 @@ NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, 
 /* Notifies jobs of the end of those they wait for, at most `most` of them; *more if some are left.
  * To be called after everything that may end jobs, and before the turn is committed. */
 NODISCARD struct err engine_settle(struct engine *e, instant now, size_t most, bool *more);
-/* Hands out ready jobs to takers, and stores which ones streams were given. Takes a bounded time:
- * what is left is done in the next turn. */
+/* Hands out ready jobs to takers, and then does as engine_flush. Takes a bounded time: what is left
+ * is done in the next turn. */
 NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
+/* Stores which jobs streams were given, and the leases that were granted or renewed. To be called
+ * before the turn is committed. */
+void engine_flush(struct engine *e, instant now);
 /* Whether something is left, so that the next turn should come at once. */
 bool engine_dispatch_again(const struct engine *e);
 /* How many gangs, takers and queues all dispatches have looked at so far for complete gangs. For

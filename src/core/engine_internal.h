@@ -101,7 +101,8 @@ enum due_kind {
 #define DUE_VAL_RANK(val)     ((uint32_t)((val) >> 16) & ((1u << RANK_BITS) - 1))
 #define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> (16 + RANK_BITS)))
 
-/* All takes of one batch; its record is deleted when the last of its runs has ended. */
+/* All takes of one batch, or all leases; its record is deleted when the last of its runs has ended,
+ * or has its lease in another record. */
 struct take_group {
     uint64_t seq;
     uint32_t live;
@@ -139,8 +140,8 @@ struct live {
     bool lapsed;         /* the lease expired while the server was down: its worker does not count
                           * as lost */
     struct taker *taker; /* the stream that holds it, or NULL: leased */
-    struct list held;    /* in taker->held */
-    struct take_group *group; /* iff held by a stream */
+    struct list held;    /* in taker->held; or of a lease, in engine->leased */
+    struct take_group *group; /* NULL: an older version stored the lease with the job's state */
     struct worker_name *worker;
     struct unique_ref unique;
     struct job_extras *extras;   /* in one block; NULL: none */
@@ -274,6 +275,11 @@ struct engine {
     struct take_group *group; /* of this turn, or NULL */
     struct take *takes;       /* of this turn */
     size_t take_count, take_cap;
+    struct take_group *leases;        /* of this turn, or NULL */
+    struct list leased;               /* struct live.held of those */
+    struct idmap restored_leases;     /* until all is restored; see engine_lease.c */
+    struct take_group **lease_groups; /* of these, by number */
+    size_t lease_group_count, lease_group_cap;
     struct crons *crons;
     struct strmap groups;       /* name → struct job_group * */
     struct btree group_members; /* major: number of the group */
@@ -323,6 +329,21 @@ enum status engine_wait_remove(struct engine *e, struct queue *q, const struct j
 enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
 /* Whether the job is ready: in the ready order, parked, or with its gang. */
 bool engine_is_in_order(const struct engine *e, const struct job *job);
+
+/* engine_take.c */
+/* The run is no longer one of its group, whose record goes with the last. */
+void engine_take_leave(struct engine *e, struct live *l);
+
+/* engine_lease.c */
+/* Stores the lease with this turn: it is new, or ends at another time. */
+void engine_lease_store(struct engine *e, struct live *l);
+void engine_leases_flush(struct engine *e, instant now);
+/* Makes the stored state that of a run that goes on, if the job has a lease; NULL: it has none. Of
+ * the returned group it is one more. Its texts live until engine_leases_restored. */
+struct take_group *engine_lease_resume(const struct engine *e, struct job *job);
+/* Deletes records of which no run goes on. */
+void engine_leases_restored(struct engine *e);
+void engine_leases_fini(struct engine *e);
 
 /* engine_limits.c */
 /* Whether the queue may hand out a job; and the maximum number. */
@@ -628,8 +649,8 @@ void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);
 /* engine_report.c */
 /* Finds the live run that a report is about; errors as for all reports (engine.h). */
 struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out);
-/* Stores what has changed for a live job: its notes and, if it is leased, the end of its lease. */
-struct err engine_live_store(struct engine *e, struct live *l, instant lease_end);
+/* Stores which notes a live job has. */
+struct err engine_live_store(struct engine *e, struct live *l);
 struct err engine_expire(struct engine *e, instant now, struct live *l);
 /* How engine_abort_run ends a job. */
 struct run_abort {

@@ -72,7 +72,7 @@ struct err engine_note(struct engine *e, instant now, struct run_ref ref, const 
         return err_none();
     /* The stored state says which notes there are, so that they go when the job goes. */
     set_notes(l, notes);
-    return engine_live_store(e, l, l->lease_end);
+    return engine_live_store(e, l);
 }
 
 /* The status as events have told it: a job whose time has come is not ready to their consumers

@@ -36,6 +36,11 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
         s->extras = l->extras ? job_extras_copy(a, l->extras) : (struct job_extras){0};
         s->dequeued_at = l->taken_at;
         s->runs = l->run + 1;
+        if (instant_is_set(l->lease_end)) {
+            s->token = l->token;
+            s->lease_end = l->lease_end;
+            s->worker = arena_copy(a, (struct str){l->worker->bytes, l->worker->len});
+        }
         extent->runs_ended = l->run;
         return err;
     }

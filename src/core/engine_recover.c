@@ -10,7 +10,7 @@
 #include "core/job_fields.h"
 
 static void restore_lease(struct engine *e, instant now, const struct job *job,
-                          const struct job_extent *x, struct queue *q)
+                          const struct job_extent *x, struct queue *q, struct take_group *group)
 {
     const struct job_state *s = &job->state;
     must(s->runs > 0 && instant_is_set(s->lease_end));
@@ -30,7 +30,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
-    l->has_state = true;
+    l->has_state = x->has_state;
     l->payload_apart = x->payload_apart;
     l->worker = engine_worker_new(s->worker);
     l->unique = engine_unique_ref(e, job);
@@ -40,6 +40,9 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->member_of = engine_group_of(e, job);
     l->budgets = engine_budget_begin(e, INSTANT_NONE, job->id);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
+    l->group = group;
+    if (group)
+        group->live++;
 }
 
 /* One whose time has come, but of which nobody was announced, fires when the turns begin. */
@@ -61,8 +64,8 @@ static void restore_waiting(struct engine *e, const struct job *job, bool has_st
                             (announced ? DUE_VAL_ANNOUNCED : 0));
 }
 
-void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
-                        instant now)
+static void restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
+                        struct take_group *group, instant now)
 {
     id_seen(&e->ids, job->id);
     struct queue *q = engine_queue_get(e, job->queue);
@@ -85,7 +88,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
         return;
     case STATUS_IN_FLIGHT:
         engine_total_move(e, STATUS_GONE, s->status);
-        restore_lease(e, now, job, extent, q);
+        restore_lease(e, now, job, extent, q, group);
         engine_gang_join(e, job);
         return;
     case STATUS_COMPLETED:
@@ -102,6 +105,19 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
         break;
     }
     must(false);
+}
+
+void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
+                        instant now)
+{
+    struct job leased;
+    if (e->restored_leases.count > 0) {
+        leased = *job;
+        struct take_group *group = engine_lease_resume(e, &leased);
+        restore_job(e, &leased, extent, group, now);
+        return;
+    }
+    restore_job(e, job, extent, NULL, now);
 }
 
 void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take)
@@ -206,6 +222,7 @@ struct err engine_restored(struct engine *e, instant now, size_t most, bool *mor
     free(e->restored);
     e->restored = NULL;
     e->restored_count = e->restored_cap = e->restored_at = 0;
+    engine_leases_restored(e);
     engine_crons_restored(e, now);
     engine_groups_restored(e);
     return err_none();

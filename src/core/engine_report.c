@@ -534,16 +534,15 @@ struct err engine_release(struct engine *e, instant now, struct run_ref ref)
     return err_none();
 }
 
-/* The stored state knows what the run does not carry along, the last reason for one. That of a
- * stream's job still is the one from before its run. */
-struct err engine_live_store(struct engine *e, struct live *l, instant lease_end)
+/* The stored state, still the one from before the run, knows what the run does not carry along: the
+ * last reason for one. */
+struct err engine_live_store(struct engine *e, struct live *l)
 {
     struct arena scratch = {0};
     struct job job;
     struct job_extent extent;
     struct err err = e->port.load_job(e->port.ctx, l->id, PORT_STATE, &scratch, &job, &extent);
     if (err.code == ERR_OK) {
-        job.state.lease_end = lease_end;
         job.state.extras.notes = l->extras ? l->extras->notes : 0;
         e->port.put_state(e->port.ctx, l->id, &job.state);
         l->has_state = true;
@@ -561,10 +560,10 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
         return err_make(ERR_UNPROCESSABLE,
                         "the job is held by an open stream, which needs no renewal");
     *lease_end = instant_add(now, lease);
-    TRY(engine_live_store(e, l, *lease_end));
     engine_deadline_remove(e, l->lease_end, l->id);
     l->lease_end = *lease_end;
     l->lapsed = false;
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
+    engine_lease_store(e, l);
     return err_none();
 }

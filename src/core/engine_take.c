@@ -30,13 +30,15 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
     return l;
 }
 
-static void leave_group(struct engine *e, struct live *l)
+void engine_take_leave(struct engine *e, struct live *l)
 {
     struct take_group *g = l->group;
+    if (g && g == e->leases)
+        list_unlink(&l->held);
     if (!g || --g->live > 0)
         return;
-    /* The group of this very turn is written, and dropped if empty, by flush_takes. */
-    if (g == e->group)
+    /* The groups of this very turn are written, and dropped if empty, by engine_flush. */
+    if (g == e->group || g == e->leases)
         return;
     e->port.delete_takes(e->port.ctx, g->seq);
     free(g);
@@ -57,7 +59,7 @@ void engine_live_end(struct engine *e, struct live *l)
     engine_in_flight_changed(e);
     if (instant_is_set(l->lease_end))
         engine_deadline_remove(e, l->lease_end, l->id);
-    leave_group(e, l);
+    engine_take_leave(e, l);
     if (l->taker) {
         list_unlink(&l->held);
         l->taker->held_count--;
@@ -204,8 +206,8 @@ static void note_take(struct engine *e, struct live *l)
     e->group->live++;
 }
 
-/* A claim outlives this process, so its lease is stored with the job's state. A stream ends with
- * the process; of its jobs it is enough to store that they were taken. */
+/* A claim outlives this process, so all of its lease is stored. A stream ends with the process; of
+ * its jobs it is enough to store that they were taken. */
 static void hold(struct engine *e, struct taker *t, struct live *l, struct handout *h)
 {
     if (!t->claim) {
@@ -220,8 +222,7 @@ static void hold(struct engine *e, struct taker *t, struct live *l, struct hando
     h->job.state.token = l->token;
     h->job.state.lease_end = l->lease_end;
     h->job.state.worker = (struct str){l->worker->bytes, l->worker->len};
-    e->port.put_state(e->port.ctx, l->id, &h->job.state);
-    l->has_state = true;
+    engine_lease_store(e, l);
 }
 
 /* The job with payload and, if there is one, its checkpoint. */
@@ -385,8 +386,9 @@ static struct err serve_one(struct engine *e, instant now, struct arena *a, stru
     return *choice == CHOICE_JOB ? engine_give(e, now, a, t, q, entry) : err_none();
 }
 
-static void flush_takes(struct engine *e, instant now)
+void engine_flush(struct engine *e, instant now)
 {
+    engine_leases_flush(e, now);
     if (!e->group)
         return;
     if (e->group->live == 0) {
@@ -523,7 +525,7 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
         answer_what_was_got(e);
     if (!engine_keys_budget_spent(e) && !engine_hand_outs_budget_spent(e))
         forget_dirty(e);
-    flush_takes(e, now);
+    engine_flush(e, now);
     engine_limits_flush(e);
     return err_none();
 }

@@ -29,6 +29,17 @@ struct job_extent {
     uint64_t notes;      /* bits NOTE_BIT */
 };
 
+/* The lease of a run: stored until the run has ended, so that a restart goes on with it. One record
+ * contains all leases that one batch granted or renewed; of a run that is in several records the
+ * one with the highest number counts. The state of its job is that from before the run. */
+struct lease {
+    struct id id;
+    uint32_t run;
+    uint64_t token;
+    instant taken_at, end;
+    struct str worker, node; /* node: empty if not known */
+};
+
 struct categorizer;
 struct verdict_rules;
 struct queue_record;
@@ -64,7 +75,10 @@ struct port {
     struct err (*load_note)(void *ctx, struct id id, enum note_kind kind, struct arena *a,
                             struct note *out);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
-    void (*delete_takes)(void *ctx, uint64_t seq);
+    /* The numbers are those of takes. */
+    void (*put_leases)(void *ctx, uint64_t seq, instant at, const struct lease *leases,
+                       size_t count);
+    void (*delete_takes)(void *ctx, uint64_t seq); /* or of leases */
     /* A job that has ended while some of its dependants have not been notified. */
     void (*put_ended)(void *ctx, uint64_t seq, struct id id, enum depend_end end);
     void (*delete_ended)(void *ctx, uint64_t seq);

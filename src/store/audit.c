@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/array.h"
+#include "base/idmap.h"
 #include "base/json.h"
 #include "base/must.h"
 #include "store/audit_record.h"
@@ -40,7 +41,8 @@ struct audit {
     struct audit_counts *counts;
     struct buf scratch;
     bool readable;
-    uint64_t apart; /* jobs that were set apart */
+    struct idmap leased; /* jobs of which a run goes on */
+    uint64_t apart;      /* jobs that were set apart */
     struct {
         uint64_t number, before; /* expected of the next record; 0: none so far */
     } events;
@@ -187,6 +189,12 @@ static void pass_take(void *ctx, struct take t)
     (void)t;
 }
 
+static void pass_lease(void *ctx, const struct lease *l)
+{
+    (void)ctx;
+    (void)l;
+}
+
 static bool look_at_apart(struct audit *a, struct str key, struct str value)
 {
     struct id id;
@@ -212,7 +220,8 @@ static bool look_at_takes(struct audit *a, struct str key, struct str value)
     if (!record_key_is_takes(key, &seq))
         return false;
     a->counts->takes++;
-    struct err e = record_read_takes(value, &at, pass_take, NULL);
+    struct err e = record_is_leases(value) ? record_read_leases(value, pass_lease, NULL)
+                                           : record_read_takes(value, &at, pass_take, NULL);
     if (e.code != ERR_OK)
         tell_broken(a, NO_JOB, &e);
     return true;
@@ -562,7 +571,7 @@ static void match_all(struct audit *a)
     }
 }
 
-/* --- jobs that streams held --- */
+/* --- jobs that streams held, and those with a lease --- */
 
 /* The newest state of a job; false if it is gone or cannot be read, which was reported. */
 static bool state_now(struct audit *a, struct id id, struct job_state *state)
@@ -582,21 +591,39 @@ static bool state_now(struct audit *a, struct id id, struct job_state *state)
     return !found || record_read_state(buf_view(&a->scratch), state).code == ERR_OK;
 }
 
-/* A note may be about a job that is gone, or a run that has ended since. */
+/* Whether that run goes on, of a job whose state is from before it. A note may be about a job that
+ * is gone, or a run that has ended since. */
+static bool match_run(struct audit *a, struct id id, uint32_t run, struct job_state *s)
+{
+    if (!state_now(a, id, s) || run < s->runs)
+        return false;
+    if (run > s->runs)
+        tell(a, AUDIT_BAD_TAKE, id, "run %u was handed out, but it has only had %u", run, s->runs);
+    else if (s->status == STATUS_IN_FLIGHT || lifecycle_is_terminal(s->status))
+        tell(a, AUDIT_BAD_TAKE, id, "run %u was handed out, but it is %s", run,
+             lifecycle_status_name(s->status));
+    else
+        return true;
+    return false;
+}
+
 static void match_take(void *ctx, struct take t)
 {
     struct audit *a = ctx;
     struct job_state s;
-    if (!state_now(a, t.id, &s) || t.run < s.runs)
+    a->counts->streamed += match_run(a, t.id, t.run, &s);
+}
+
+/* A lease that was renewed may still be in its older record, too. */
+static void match_lease(void *ctx, const struct lease *l)
+{
+    struct audit *a = ctx;
+    struct job_state s;
+    if (idmap_get(&a->leased, l->id) || !match_run(a, l->id, l->run, &s))
         return;
-    if (t.run > s.runs)
-        tell(a, AUDIT_BAD_TAKE, t.id, "run %u was handed out, but it has only had %u", t.run,
-             s.runs);
-    else if (s.status == STATUS_IN_FLIGHT || lifecycle_is_terminal(s.status))
-        tell(a, AUDIT_BAD_TAKE, t.id, "run %u was handed out, but it is %s", t.run,
-             lifecycle_status_name(s.status));
-    else
-        a->counts->streamed++;
+    idmap_put(&a->leased, l->id, a);
+    a->counts->jobs[s.status]--;
+    a->counts->jobs[STATUS_IN_FLIGHT]++;
 }
 
 static void match_takes(struct audit *a)
@@ -609,7 +636,8 @@ static void match_takes(struct audit *a)
     instant at;
     for (; store_cursor_at(c, a->store, &key, &value) && record_key_is_takes(key, &seq);
          store_cursor_step(c, a->store, false)) {
-        struct err told = record_read_takes(value, &at, match_take, a);
+        struct err told = record_is_leases(value) ? record_read_leases(value, match_lease, a)
+                                                  : record_read_takes(value, &at, match_take, a);
         (void)told;
     }
     struct err e = store_cursor_free(c, a->store);
@@ -627,4 +655,5 @@ void audit_run(struct store *s, audit_fn found, void *ctx, struct audit_counts *
     if (a.readable)
         match_takes(&a);
     buf_fini(&a.scratch);
+    idmap_fini(&a.leased);
 }

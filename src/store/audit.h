@@ -52,7 +52,7 @@ struct audit_problem {
 
 struct audit_counts {
     uint64_t jobs[STATUS_COUNT]; /* as stored: a scheduled job whose time has come counts as
-                                  * scheduled */
+                                  * scheduled; with a lease, as in flight */
     uint64_t streamed;           /* of these, held by streams when the server stopped */
     uint64_t payloads, states, runs, takes; /* records */
     uint64_t records, bytes;                /* of all kinds */

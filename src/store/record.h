@@ -11,21 +11,17 @@
  *   'S' id          its state, once it differs from the first
  *   'R' id run      a run that has ended
  *   'O' id kind     what a worker left with it: progress, checkpoint, result
- *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
- *   'W' seq         a job that has ended and whose dependants are not all notified yet
- *   'C' id          a cron group
- *   'E' id          an entry of a cron group: all but its clock
- *   'N' id          the clock of that entry: its next tick
- *   'Q' name        the settings of a queue, and the level of its rate limit
- *   'D' kind name   a resource: a retry policy, the policies of a queue, the retry settings
- *   'B' key         a budget, without its tokens
- *   'F' number      the failure history: a failure of a job, or its success after failures
- *   'G' name        a group of jobs: its owner, whether it is sealed
- *   'K' space key   an entry that a front end keeps; see store/record_kv.c
- *   'L' time space key  when it expires
- *   'V' number      events; see store/eventlog.h
- *   'M' name        facts about the store itself
- *   'X' id          a job that was set apart, because a part of it could not be read */
+ *   'T' seq         jobs handed to streams by one batch, or leases that it granted or renewed,
+ * while one of their runs goes on 'W' seq         a job that has ended and whose dependants are not
+ * all notified yet 'C' id          a cron group 'E' id          an entry of a cron group: all but
+ * its clock 'N' id          the clock of that entry: its next tick 'Q' name        the settings of
+ * a queue, and the level of its rate limit 'D' kind name   a resource: a retry policy, the policies
+ * of a queue, the retry settings 'B' key         a budget, without its tokens 'F' number      the
+ * failure history: a failure of a job, or its success after failures 'G' name        a group of
+ * jobs: its owner, whether it is sealed 'K' space key   an entry that a front end keeps; see
+ * store/record_kv.c 'L' time space key  when it expires 'V' number      events; see
+ * store/eventlog.h 'M' name        facts about the store itself 'X' id          a job that was set
+ * apart, because a part of it could not be read */
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -136,6 +132,8 @@ void record_put_run(struct batch *b, struct id id, const struct run *run);
 void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note);
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
+void record_put_leases(struct batch *b, uint64_t seq, instant at, const struct lease *leases,
+                       size_t count);
 void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end);
 void record_put_history(struct batch *b, uint64_t number, const struct history_entry *entry);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
@@ -166,6 +164,10 @@ NODISCARD struct err record_read_note(struct str value, struct note *note);
 /* Calls each(ctx, take) for every take of the record. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
+/* Whether a record under a key of takes is one of leases. */
+bool record_is_leases(struct str value);
+NODISCARD struct err
+record_read_leases(struct str value, void (*each)(void *ctx, const struct lease *lease), void *ctx);
 NODISCARD struct err record_read_ended(struct str value, struct id *id, enum depend_end *end);
 /* The list of containers is in the arena. */
 NODISCARD struct err record_read_history(struct str value, struct arena *a,

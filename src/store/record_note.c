@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records around a job: what its workers left, to which streams it was handed, and who has yet to
- * be notified of its end. Their bytes are described in record.c. */
+/* Records around a job: what its workers left, to whom it was handed, and who has yet to be
+ * notified of its end. Their bytes are described in record.c. */
 
 #include "store/record.h"
 
@@ -27,6 +27,39 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
     }
 }
 
+#define LEASES_VERSION 2
+
+static bool has_names_of(const struct lease *l, const struct lease *before)
+{
+    return str_eq(l->worker, before->worker) && str_eq(l->node, before->node);
+}
+
+static void write_lease(struct writer *w, instant at, const struct lease *l,
+                        const struct lease *before)
+{
+    bool same = has_names_of(l, before);
+    writer_id(w, l->id);
+    writer_varint(w, l->run);
+    writer_varint(w, l->token);
+    writer_zigzag(w, at.ms - l->taken_at.ms);
+    writer_zigzag(w, l->end.ms - at.ms);
+    writer_byte(w, !same);
+    if (same)
+        return;
+    writer_text(w, l->worker);
+    writer_text(w, l->node);
+}
+
+static void write_leases(struct writer *w, instant at, const struct lease *leases, size_t count)
+{
+    const struct lease none = {0};
+    writer_byte(w, LEASES_VERSION);
+    writer_opt(w, at.ms);
+    writer_varint(w, count);
+    for (size_t i = 0; i < count; i++)
+        write_lease(w, at, &leases[i], i ? &leases[i - 1] : &none);
+}
+
 static void write_ended(struct writer *w, struct id id, enum depend_end end)
 {
     writer_byte(w, RECORD_VERSION);
@@ -43,6 +76,12 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
                       size_t count)
 {
     RECORD_PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
+}
+
+void record_put_leases(struct batch *b, uint64_t seq, instant at, const struct lease *leases,
+                       size_t count)
+{
+    RECORD_PUT(b, record_takes_key(seq), write_leases(w, at, leases, count));
 }
 
 void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end)
@@ -82,6 +121,64 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
     /* Only now, so that the caller acts on no part of a malformed record. */
     for (uint64_t i = 0; i < count; i++)
         each(ctx, read_take(&again));
+    return err_none();
+}
+
+bool record_is_leases(struct str value)
+{
+    return value.len > 0 && value.at[0] == LEASES_VERSION;
+}
+
+/* So many ms before or after `at`. */
+static instant read_moved(struct reader *r, const char *part, instant at, bool before)
+{
+    instant t;
+    int64_t ms = reader_zigzag(r, part);
+    bool over = before ? __builtin_sub_overflow(at.ms, ms, &t.ms)
+                       : __builtin_add_overflow(at.ms, ms, &t.ms);
+    if (!over && t.ms >= 0)
+        return t;
+    reader_fault(r, part);
+    return (instant){0};
+}
+
+/* l is the lease before it, and then this one. */
+static void read_lease(struct reader *r, instant at, struct lease *l)
+{
+    const struct lease before = *l;
+    l->id = reader_id(r);
+    l->run = (uint32_t)reader_varint(r, "run", UINT32_MAX);
+    l->token = reader_varint(r, "token", UINT64_MAX);
+    l->taken_at = read_moved(r, "taken_at", at, true);
+    l->end = read_moved(r, "lease_end", at, false);
+    if (!reader_byte(r, "names", 1))
+        return;
+    l->worker = reader_text(r, "worker");
+    l->node = reader_text(r, "node");
+    if (has_names_of(l, &before))
+        reader_fault(r, "names");
+}
+
+struct err record_read_leases(struct str value, void (*each)(void *ctx, const struct lease *lease),
+                              void *ctx)
+{
+    struct reader r = record_begin(value);
+    unsigned version;
+    struct lease lease = {0};
+    TRY(record_read_version(&r, "leases", LEASES_VERSION, &version));
+    if (version != LEASES_VERSION)
+        reader_fault(&r, "version");
+    instant at = reader_instant(&r, "at");
+    uint64_t count = reader_varint(&r, "count", UINT64_MAX);
+    struct reader again = r;
+    for (uint64_t i = 0; i < count && !r.bad; i++)
+        read_lease(&r, at, &lease);
+    TRY(record_finish(&r, "leases"));
+    lease = (struct lease){0};
+    for (uint64_t i = 0; i < count; i++) {
+        read_lease(&again, at, &lease);
+        each(ctx, &lease);
+    }
     return err_none();
 }
 

@@ -113,7 +113,17 @@ static void restore_jobs(struct rig *r)
     free(all);
 }
 
-static void restore_takes(struct rig *r)
+static void restore_record(struct rig *r, const struct rig_takes *t, bool leases)
+{
+    for (size_t i = 0; t->is_leases == leases && i < t->count; i++)
+        if (leases)
+            engine_restore_lease(r->e, t->seq, &t->leases[i]);
+        else
+            engine_restore_take(r->e, t->seq, t->at, t->takes[i]);
+}
+
+/* Of streams, or of leases. */
+static void restore_takes(struct rig *r, bool leases)
 {
     for (uint64_t after = 0;;) {
         const struct rig_takes *next = NULL;
@@ -122,14 +132,14 @@ static void restore_takes(struct rig *r)
                 next = &r->takes[i];
         if (!next)
             return;
-        for (size_t i = 0; i < next->count; i++)
-            engine_restore_take(r->e, next->seq, next->at, next->takes[i]);
+        restore_record(r, next, leases);
         after = next->seq;
     }
 }
 
 void rig_restart(struct rig *r)
 {
+    engine_flush(r->e, r->now);
     engine_free(r->e);
     start_engine(r);
     for (size_t i = 0; i < sizeof r->budgets / sizeof *r->budgets; i++)
@@ -141,8 +151,9 @@ void rig_restart(struct rig *r)
     for (size_t i = 0; i < sizeof r->groups / sizeof *r->groups; i++)
         if (r->groups[i].name.len)
             engine_restore_group(r->e, &r->groups[i]);
+    restore_takes(r, true);
     restore_jobs(r);
-    restore_takes(r);
+    restore_takes(r, false);
     for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
         if (!id_is_none(r->ended[i].id))
             engine_restore_ended(r->e, r->ended[i].seq, r->ended[i].id, r->ended[i].end);

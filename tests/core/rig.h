@@ -36,7 +36,9 @@ struct rig_record {
 struct rig_takes {
     uint64_t seq; /* 0: free */
     instant at;
+    bool is_leases;
     struct take takes[RIG_TAKES_MAX];
+    struct lease leases[RIG_TAKES_MAX]; /* with texts in the rig's arena */
     size_t count;
 };
 
@@ -149,7 +151,7 @@ enum status rig_status(struct rig *r, struct id id); /* STATUS_GONE if it is not
 const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
 const struct rig_record *rig_record(const struct rig *r, struct id id);
 size_t rig_ended_count(const struct rig *r); /* ended jobs whose dependants are not all notified */
-size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
+size_t rig_takes_count(const struct rig *r); /* records of takes and leases that the port holds */
 /* The ids of all jobs in flight in id order, in the rig's arena. */
 size_t rig_live(struct rig *r, struct id **ids);
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s);

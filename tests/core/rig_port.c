@@ -147,8 +147,26 @@ static void put_takes(void *ctx, uint64_t seq, instant at, const struct take *ta
     assert_in_range(count, 1, RIG_TAKES_MAX);
     t->seq = seq;
     t->at = at;
+    t->is_leases = false;
     t->count = count;
     memcpy(t->takes, takes, count * sizeof *takes);
+}
+
+static void put_leases(void *ctx, uint64_t seq, instant at, const struct lease *leases,
+                       size_t count)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    assert_true(seq != 0 && !find_takes(r, seq));
+    struct rig_takes *t = find_takes(r, 0);
+    assert_non_null(t);
+    assert_in_range(count, 1, RIG_TAKES_MAX);
+    *t = (struct rig_takes){.seq = seq, .at = at, .is_leases = true, .count = count};
+    for (size_t i = 0; i < count; i++) {
+        t->leases[i] = leases[i];
+        t->leases[i].worker = arena_copy(&r->strings, leases[i].worker);
+        t->leases[i].node = arena_copy(&r->strings, leases[i].node);
+    }
 }
 
 static void delete_takes(void *ctx, uint64_t seq)
@@ -349,6 +367,7 @@ struct port rig_port(struct rig *r)
                          .delete_note = delete_note,
                          .load_note = load_note,
                          .put_takes = put_takes,
+                         .put_leases = put_leases,
                          .delete_takes = delete_takes,
                          .put_ended = put_ended,
                          .delete_ended = delete_ended,

@@ -348,8 +348,8 @@ static void renewing_moves_the_end_of_the_lease(void **state)
     assert_int_equal(end.ms, r->now.ms + 20000);
     assert_true(engine_next_due(r->e, &due));
     assert_int_equal(due.ms, end.ms);
-    assert_int_equal(rig_record(r, id)->state.lease_end.ms, end.ms);
-    assert_int_equal(rig_record(r, id)->state.token, ref.token);
+    assert_int_equal(rig_read(r, id)->state.lease_end.ms, end.ms);
+    assert_int_equal(rig_read(r, id)->state.token, ref.token);
     rig_turn_after(r, 19999);
     assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
     rig_turn_after(r, 1);

@@ -377,13 +377,14 @@ static void a_claims_lease_is_on_record(void **state)
     struct id id = rig_add(r, "q");
     rig_claim(r, "w", "q", 1, (span){0});
     rig_turn(r);
-    const struct rig_record *record = rig_record(r, id);
-    assert_true(record->has_state);
-    assert_int_equal(record->state.status, STATUS_IN_FLIGHT);
-    assert_int_equal(record->state.token, r->got[0].token);
-    assert_int_equal(record->state.lease_end.ms, r->now.ms + RIG_LEASE.ms);
-    assert_true(str_eq(record->state.worker, STR("w")));
-    assert_int_equal(rig_takes_count(r), 0);
+    assert_false(rig_record(r, id)->has_state);
+    assert_int_equal(rig_takes_count(r), 1);
+    const struct lease *lease = &r->takes[0].leases[0];
+    assert_true(id_eq(lease->id, id));
+    assert_int_equal(lease->run, 0);
+    assert_int_equal(lease->token, r->got[0].token);
+    assert_int_equal(lease->end.ms, r->now.ms + RIG_LEASE.ms);
+    assert_true(str_eq(lease->worker, STR("w")));
 }
 
 /* --- what is written about streams --- */

@@ -144,6 +144,15 @@ static void put_take(struct store *s, struct id id, uint32_t run)
     batch_fini(&b);
 }
 
+static void put_lease(struct store *s, uint64_t seq, struct id id, uint32_t run)
+{
+    struct batch b = {0};
+    struct lease lease = {.id = id, .run = run, .token = 5, .taken_at = {1}, .end = {2}};
+    record_put_leases(&b, seq, (instant){1}, &lease, 1);
+    scratch_commit(s, &b);
+    batch_fini(&b);
+}
+
 static void put_raw(struct store *s, struct record_key key, struct str value)
 {
     struct batch b = {0};
@@ -197,6 +206,23 @@ static int tear_down(void **state)
 {
     store_close(*state);
     return 0;
+}
+
+/* The lease was renewed, and its older record goes on with another's run. */
+static void a_leased_job_is_in_flight_and_counted_once(void **state)
+{
+    struct store *s = *state;
+    put_lease(s, 1, ID, 0);
+    put_lease(s, 2, ID, 0);
+    put_lease(s, 3, (struct id){1, 4}, 0); /* has ended */
+    struct result r = run(s);
+    assert_int_equal(r.counts.problems, 0);
+    assert_int_equal(r.counts.jobs[STATUS_READY], 3);
+    assert_int_equal(r.counts.jobs[STATUS_IN_FLIGHT], 2);
+    put_lease(s, 4, (struct id){1, 1}, 7);
+    r = run(s);
+    assert_int_equal(r.counts.problems, 1);
+    assert_int_equal(r.of_kind[AUDIT_BAD_TAKE], 1);
 }
 
 static void what_a_server_leaves_is_clean_and_counted(void **state)
@@ -493,6 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_a_server_leaves_is_clean_and_counted),
+        TEST(a_leased_job_is_in_flight_and_counted_once),
         TEST(entries_of_front_ends_are_known),
         TEST(groups_are_known),
         TEST(an_empty_store_is_clean),

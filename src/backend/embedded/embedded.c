@@ -256,6 +256,7 @@ static struct turn *seal(struct embedded *b)
     if (b->committing)
         return NULL;
     struct turn *t = b->building;
+    engine_flush(b->engine, b->now);
     embedded_events_seal(b, t);
     embedded_clock_seal(b, t);
     if (t->batch.count > 0) {
@@ -312,6 +313,7 @@ static struct err finish_due(struct embedded *b)
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
     b->more_due |= more;
+    engine_flush(b->engine, b->now);
     return err_none();
 }
 

@@ -192,6 +192,7 @@ void embedded_clock_recovered(struct embedded *b)
     if (!instant_is_set(b->clock.from))
         return;
     engine_cron_clock_back(b->engine, b->now);
+    engine_leases_clock_back(b->engine);
     b->clock.from = INSTANT_NONE;
     struct record_clock record = record_of(b);
     record_put_clock(&b->building->batch, &record);

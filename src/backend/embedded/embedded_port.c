@@ -248,6 +248,13 @@ static void put_takes(void *ctx, uint64_t seq, instant at, const struct take *ta
     record_put_takes(&b->building->batch, seq, at, takes, count);
 }
 
+static void put_leases(void *ctx, uint64_t seq, instant at, const struct lease *leases,
+                       size_t count)
+{
+    struct embedded *b = ctx;
+    record_put_leases(&b->building->batch, seq, at, leases, count);
+}
+
 static void delete_takes(void *ctx, uint64_t seq)
 {
     delete_key(ctx, record_takes_key(seq));
@@ -294,6 +301,7 @@ struct port embedded_port(struct embedded *b)
         .delete_note = delete_note,
         .load_note = load_note,
         .put_takes = put_takes,
+        .put_leases = put_leases,
         .delete_takes = delete_takes,
         .put_ended = put_ended,
         .delete_ended = delete_ended,

@@ -7,6 +7,7 @@
 #include "backend/embedded/embedded_internal.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/correction.h"
 #include "store/record.h"
 
 /* To record a run as lost takes about as long as to restore so many jobs. */
@@ -135,6 +136,7 @@ struct restoring {
     struct engine *engine;
     uint64_t seq;
     instant at, now;
+    const struct correction *correction; /* NULL: the clock was not set back */
 };
 
 static void restore_take(void *ctx, struct take take)
@@ -143,17 +145,39 @@ static void restore_take(void *ctx, struct take take)
     engine_restore_take(r->engine, r->seq, instant_min(r->at, r->now), take);
 }
 
-static struct err restore_takes(struct embedded *b, struct store_cursor *c)
+static void restore_lease(void *ctx, const struct lease *lease)
+{
+    struct restoring *r = ctx;
+    struct lease corrected = *lease;
+    if (r->correction)
+        correction_lease(r->correction, &corrected.taken_at, &corrected.end);
+    engine_restore_lease(r->engine, r->seq, &corrected);
+}
+
+static struct err read_handed(struct embedded *b, struct store_cursor *c)
 {
     struct store *s = b->env.store;
     struct record_key first = record_takes_key(0);
     store_cursor_seek(c, s, record_key_view(&first), false);
     struct str key, value;
+    const struct correction back = {b->clock.from, b->clock.turned_at};
     struct restoring r = {.engine = b->engine, .now = b->now};
+    if (instant_is_set(b->clock.from) && b->health == HEALTH_GOOD)
+        r.correction = &back;
     for (; store_cursor_at(c, s, &key, &value) && record_key_is_takes(key, &r.seq);
          store_cursor_step(c, s, false))
-        TRY(record_read_takes(value, &r.at, restore_take, &r));
+        TRY(record_is_leases(value) ? record_read_leases(value, restore_lease, &r)
+                                    : record_read_takes(value, &r.at, restore_take, &r));
     return err_none();
+}
+
+/* What was handed out: to streams, which is over, and with leases, whose runs go on. */
+static struct err restore_handed(struct embedded *b)
+{
+    struct store_cursor *c = store_cursor_new(b->env.store);
+    struct err err = read_handed(b, c);
+    struct err read = store_cursor_free(c, b->env.store);
+    return err.code == ERR_OK ? read : err;
 }
 
 static struct err restore_ended(struct embedded *b, struct store_cursor *c)
@@ -177,9 +201,7 @@ static struct err restore_rest(struct embedded *b)
 {
     struct store *s = b->env.store;
     struct store_cursor *c = store_cursor_new(s);
-    struct err err = restore_takes(b, c);
-    if (err.code == ERR_OK)
-        err = restore_ended(b, c);
+    struct err err = restore_ended(b, c);
     if (err.code == ERR_OK)
         err = embedded_cron_recover(b);
     struct err read = store_cursor_free(c, s);
@@ -198,6 +220,7 @@ static struct err restore_first(struct embedded *b)
     TRY(embedded_kv_recover(b));
     TRY(embedded_budget_recover(b));
     TRY(embedded_queue_recover(b));
+    TRY(restore_handed(b));
     return embedded_group_recover(b);
 }
 

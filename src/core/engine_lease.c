@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Leases as they are stored. The job's own state is that from before its run, as with streams; what
+ * the run adds to it is in a record that all leases share that one turn granted or renewed, and
+ * that goes with the last of them. A renewal moves the lease to the record of its own turn, so that
+ * a long run does not keep the record of many short ones. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+void engine_lease_store(struct engine *e, struct live *l)
+{
+    must(instant_is_set(l->lease_end) && !l->taker);
+    if (!e->leases) {
+        e->leases = ALLOC(struct take_group);
+        e->leases->seq = e->take_seq++;
+    }
+    if (l->group == e->leases)
+        return;
+    engine_take_leave(e, l);
+    l->group = e->leases;
+    e->leases->live++;
+    list_append(&e->leased, &l->held);
+}
+
+static struct str name_of(const struct worker_name *w)
+{
+    return (struct str){w->bytes, w->len};
+}
+
+static struct lease lease_of(const struct live *l)
+{
+    return (struct lease){.id = l->id,
+                          .run = l->run,
+                          .token = l->token,
+                          .taken_at = l->taken_at,
+                          .end = l->lease_end,
+                          .worker = name_of(l->worker),
+                          .node = l->extras ? l->extras->node : (struct str){0}};
+}
+
+void engine_leases_flush(struct engine *e, instant now)
+{
+    struct take_group *g = e->leases;
+    size_t count = 0;
+    if (!g)
+        return;
+    e->leases = NULL;
+    if (g->live == 0) {
+        free(g);
+        return;
+    }
+    struct lease *list = alloc_get(g->live * sizeof *list);
+    while (!list_is_empty(&e->leased)) {
+        struct live *l = LIST_OF(e->leased.next, struct live, held);
+        list_unlink(&l->held);
+        list[count++] = lease_of(l);
+    }
+    must(count == g->live);
+    e->port.put_leases(e->port.ctx, g->seq, now, list, count);
+    free(list);
+}
+
+/* --- recovery --- */
+
+struct restored_lease {
+    struct take_group *group;
+    uint32_t run;
+    uint64_t token;
+    instant taken_at, end;
+    struct worker_name *worker, *node;
+};
+
+static void drop(struct restored_lease *r)
+{
+    engine_worker_unref(r->worker);
+    engine_worker_unref(r->node);
+    free(r);
+}
+
+static struct take_group *group_of(struct engine *e, uint64_t seq)
+{
+    size_t n = e->lease_group_count;
+    if (n && e->lease_groups[n - 1]->seq == seq)
+        return e->lease_groups[n - 1];
+    must(n == 0 || e->lease_groups[n - 1]->seq < seq);
+    ALLOC_GROW(e->lease_groups, e->lease_group_count, e->lease_group_cap, 64);
+    struct take_group *g = ALLOC(struct take_group);
+    g->seq = seq;
+    g->live = 1; /* until all is restored: runs may end before */
+    e->lease_groups[e->lease_group_count++] = g;
+    return g;
+}
+
+void engine_restore_lease(struct engine *e, uint64_t seq, const struct lease *lease)
+{
+    struct restored_lease *older = idmap_remove(&e->restored_leases, lease->id);
+    if (older)
+        drop(older);
+    struct restored_lease *r = ALLOC(struct restored_lease);
+    *r = (struct restored_lease){.group = group_of(e, seq),
+                                 .run = lease->run,
+                                 .token = lease->token,
+                                 .taken_at = lease->taken_at,
+                                 .end = lease->end,
+                                 .worker = engine_worker_new(lease->worker),
+                                 .node = engine_worker_new(lease->node)};
+    idmap_put(&e->restored_leases, lease->id, r);
+    if (seq >= e->take_seq)
+        e->take_seq = seq + 1;
+}
+
+/* A lease may be of a run that has ended. The state of a job that was leased by an older version
+ * says so itself; since then the lease may have been renewed. */
+static bool goes_on(const struct restored_lease *r, const struct job_state *s)
+{
+    if (s->status == STATUS_IN_FLIGHT)
+        return s->runs == r->run + 1 && s->token == r->token;
+    return (s->status == STATUS_SCHEDULED || s->status == STATUS_READY) && s->runs == r->run;
+}
+
+struct take_group *engine_lease_resume(const struct engine *e, struct job *job)
+{
+    struct job_state *s = &job->state;
+    const struct restored_lease *r = idmap_get(&e->restored_leases, job->id);
+    if (!r || !goes_on(r, s))
+        return NULL;
+    s->status = STATUS_IN_FLIGHT;
+    s->dequeued_at = r->taken_at;
+    s->runs = r->run + 1;
+    s->token = r->token;
+    s->lease_end = r->end;
+    s->worker = name_of(r->worker);
+    s->extras.node = name_of(r->node);
+    engine_grace_clear(&s->extras);
+    return r->group;
+}
+
+static void forget_restored(struct engine *e)
+{
+    for (size_t i = 0; i < e->restored_leases.cap; i++)
+        if (e->restored_leases.slots[i].val)
+            drop(e->restored_leases.slots[i].val);
+    idmap_fini(&e->restored_leases);
+    free(e->lease_groups);
+    e->lease_groups = NULL;
+    e->lease_group_count = e->lease_group_cap = 0;
+}
+
+void engine_leases_restored(struct engine *e)
+{
+    for (size_t i = 0; i < e->lease_group_count; i++) {
+        struct take_group *g = e->lease_groups[i];
+        if (--g->live > 0)
+            continue;
+        e->port.delete_takes(e->port.ctx, g->seq);
+        free(g);
+    }
+    forget_restored(e);
+}
+
+void engine_leases_clock_back(struct engine *e)
+{
+    for (size_t i = 0; i < e->live.cap; i++) {
+        struct live *l = e->live.slots[i].val;
+        if (l && l->group && !l->taker)
+            engine_lease_store(e, l);
+    }
+}
+
+/* Groups with runs go with these. */
+void engine_leases_fini(struct engine *e)
+{
+    if (e->leases && e->leases->live == 0)
+        free(e->leases);
+    for (size_t i = 0; i < e->lease_group_count; i++)
+        if (--e->lease_groups[i]->live == 0)
+            free(e->lease_groups[i]);
+    forget_restored(e);
+}
