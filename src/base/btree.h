@@ -44,8 +44,8 @@ bool btree_before(const struct btree *t, struct btree_entry key, struct btree_en
 /* How many entries have a key < key, but no more than `most` are counted: the work is bounded by
  * that. */
 size_t btree_rank(const struct btree *t, struct btree_entry key, size_t most);
-/* Copies entries with a key > after, in order, at most `most`; after NULL: from the first on. Returns
- * their number, 0 at the end. One search for all of them. */
+/* Copies entries with a key > after, in order, at most `most`; after NULL: from the first on.
+ * Returns their number, 0 at the end. One search for all of them. */
 size_t btree_page(const struct btree *t, const struct btree_entry *after, struct btree_entry *out,
                   size_t most);
 
