@@ -513,6 +513,58 @@ size_t btree_rank(const struct btree *t, struct btree_entry key, size_t most)
     return n < most ? n : most;
 }
 
+size_t btree_page(const struct btree *t, const struct btree_entry *after, struct btree_entry *out,
+                  size_t most)
+{
+    struct path p;
+    unsigned i = 0;
+    size_t n = 0;
+    if (!t->root)
+        return 0;
+    struct leaf *l = after ? descend(t, key_of(after), &p) : first_leaf(t);
+    if (after) {
+        i = rank(l, key_of(after));
+        i += i < l->head.count && same(key_of(first_of(l) + i), key_of(after));
+    }
+    for (; l && n < most; l = l->next, i = 0) {
+        size_t here = l->head.count - i;
+        here = here < most - n ? here : most - n;
+        if (here)
+            memcpy(out + n, first_of(l) + i, here * sizeof *out);
+        n += here;
+    }
+    return n;
+}
+
+/* ---- Building ---- */
+
+struct btree_build btree_build_begin(struct btree *t)
+{
+    must(!t->root);
+    return (struct btree_build){.tree = t};
+}
+
+bool btree_build_add(struct btree_build *b, const struct btree_entry *e)
+{
+    struct leaf *l = (struct leaf *)b->last;
+    struct path p;
+    if (l) {
+        unsigned count = l->head.count, end = l->head.start + count;
+        if (!less(key_of(first_of(l) + count - 1), key_of(e)))
+            return false;
+        if (end < LEAF_MAX) {
+            l->slots[end] = *e;
+            l->head.count++;
+            l->head.newest = (uint16_t)count;
+            b->tree->count++;
+            return true;
+        }
+    }
+    must(btree_put(b->tree, *e));
+    b->last = &descend(b->tree, key_of(e), &p)->head;
+    return true;
+}
+
 /* ---- Checking ---- */
 
 /* What a walk over all nodes has seen so far. */

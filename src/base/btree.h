@@ -44,6 +44,22 @@ bool btree_before(const struct btree *t, struct btree_entry key, struct btree_en
 /* How many entries have a key < key, but no more than `most` are counted: the work is bounded by
  * that. */
 size_t btree_rank(const struct btree *t, struct btree_entry key, size_t most);
+/* Copies entries with a key > after, in order, at most `most`; after NULL: from the first on.
+ * Returns their number, 0 at the end. One search for all of them. */
+size_t btree_page(const struct btree *t, const struct btree_entry *after, struct btree_entry *out,
+                  size_t most);
+
+/* Builds a tree from entries in ascending order, without a search for each: leaves are full
+ * afterwards. Between btree_build_begin and the last btree_build_add nothing else changes it. */
+struct btree_build {
+    struct btree *tree;
+    struct btree_node *last; /* leaf; NULL: none yet */
+};
+/* The tree is empty. */
+struct btree_build btree_build_begin(struct btree *t);
+/* False, and nothing is added, unless its key is above all others. */
+bool btree_build_add(struct btree_build *b, const struct btree_entry *e);
+
 /* Checks every structural promise of the tree (order, counts, links) with
  * must(); for tests and the simulator. */
 void btree_check(const struct btree *t);

@@ -9,6 +9,7 @@
 #include "base/must.h"
 #include "core/engine_budget.h"
 #include "core/engine_internal.h"
+#include "core/engine_snapshot.h"
 
 void engine_configure(struct engine *e, const struct engine_settings *settings)
 {
@@ -115,6 +116,8 @@ void engine_free(struct engine *e)
     free(e->takes);
     free(e->restored);
     engine_crons_free(e->crons);
+    engine_snapshot_drop(e);
+    btree_fini(&e->odd);
     free(e);
 }
 

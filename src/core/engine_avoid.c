@@ -50,6 +50,7 @@ void engine_avoid(struct engine *e, instant now, struct id id, const struct job_
     v->name_len = x->avoid_node.len;
     memcpy(v->name, x->avoid_node.at, v->name_len);
     idmap_put(&e->avoids, id, v);
+    engine_odd_set(e, id, ODD_AVOIDS);
     engine_deadline_add(e, v->until, deadline_id(v), deadline_val(v));
 }
 
@@ -66,6 +67,7 @@ void engine_avoid_end(struct engine *e, struct id id)
     must(!v->queue);
     engine_deadline_remove(e, v->until, deadline_id(v));
     must(idmap_remove(&e->avoids, id) == v);
+    engine_odd_clear(e, id, ODD_AVOIDS);
     free(v);
 }
 
@@ -113,6 +115,7 @@ void engine_avoid_due(struct engine *e, uint64_t val)
     if (q)
         must(engine_line_remove(e, q, &entry));
     must(idmap_remove(&e->avoids, v->id) == v);
+    engine_odd_clear(e, v->id, ODD_AVOIDS);
     if (q) {
         q->counts[STATUS_READY]--;
         engine_ready_add(e, q, v->rank, v->id, entry.val & READY_VAL_STATE);

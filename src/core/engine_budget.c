@@ -216,6 +216,7 @@ void engine_budget_join(struct engine *e, instant now, const struct job *job)
     struct budget_set *s = engine_budget_set_get(e, job->options.budgets);
     must(!engine_budget_set_of(e, job->id));
     idmap_put(&e->budget_jobs, job->id, s);
+    engine_odd_set(e, job->id, ODD_BUDGETS);
     count(s, 1, 0);
 }
 
@@ -226,6 +227,7 @@ void engine_budget_leave(struct engine *e, struct id id)
     struct budget_set *s = idmap_remove(&e->budget_jobs, id);
     if (!s)
         return;
+    engine_odd_clear(e, id, ODD_BUDGETS);
     count(s, -1, 0);
     engine_budget_set_unref(e, s);
 }

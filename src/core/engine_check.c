@@ -83,6 +83,7 @@ void engine_check(const struct engine *e)
     engine_end_by_check(e);
     check_totals(e);
     btree_check(&e->waiting_for);
+    btree_check(&e->odd);
     engine_crons_check(e);
     engine_gang_checks(e);
     engine_groups_check(e);

@@ -35,6 +35,7 @@ void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job
     struct str ids = job->state.extras.waits_for;
     must(job->state.status == STATUS_BLOCKED && (ids.len || job->state.extras.held));
     q->counts[STATUS_BLOCKED]++;
+    engine_odd_set(e, job->id, ODD_BLOCKED);
     for (size_t i = 0; i < depend_count(ids); i++)
         btree_put(&e->waiting_for, pair_of(e, depend_at(ids, i), job->id));
 }
@@ -43,6 +44,7 @@ void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *
 {
     struct str ids = job->state.extras.waits_for;
     q->counts[STATUS_BLOCKED]--;
+    engine_odd_clear(e, job->id, ODD_BLOCKED);
     for (size_t i = 0; i < depend_count(ids); i++)
         btree_remove(&e->waiting_for, pair_of(e, depend_at(ids, i), job->id), NULL);
 }

@@ -145,18 +145,24 @@ void engine_rescheduled(struct engine *e, instant now, enum status from, instant
 
 /* --- types --- */
 
-uint32_t engine_type(struct engine *e, struct queue *q, struct str name)
+uint32_t engine_type_index(struct engine *e, struct str name)
 {
-    if (q->type && str_eq(e->types[q->type], name))
-        return q->type;
     uintptr_t at = (uintptr_t)strmap_get(&e->type_names, name);
     if (!at && e->type_count < TYPES_MAX) {
         at = ++e->type_count;
         e->types[at] = strmap_put(&e->type_names, name, (void *)at);
     }
-    if (at)
-        q->type = (uint32_t)at;
     return (uint32_t)at;
+}
+
+uint32_t engine_type(struct engine *e, struct queue *q, struct str name)
+{
+    if (q->type && str_eq(e->types[q->type], name))
+        return q->type;
+    uint32_t at = engine_type_index(e, name);
+    if (at)
+        q->type = at;
+    return at;
 }
 
 /* --- deadlines --- */

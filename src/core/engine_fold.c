@@ -18,7 +18,10 @@ void engine_fold_open(struct engine *e, const struct job *job)
         at = ALLOC(struct id);
         strmap_put(&e->folds, job->batch.key, at);
     }
+    if (!id_is_none(*at))
+        engine_odd_clear(e, *at, ODD_FOLD);
     *at = job->id;
+    engine_odd_set(e, *at, ODD_FOLD);
 }
 
 void engine_fold_close(struct engine *e, const struct job *job)
@@ -26,8 +29,10 @@ void engine_fold_close(struct engine *e, const struct job *job)
     if (!job->batch.key.len)
         return;
     const struct id *at = strmap_get(&e->folds, job->batch.key);
-    if (at && id_eq(*at, job->id))
-        free(strmap_remove(&e->folds, job->batch.key));
+    if (!at || !id_eq(*at, job->id))
+        return;
+    engine_odd_clear(e, job->id, ODD_FOLD);
+    free(strmap_remove(&e->folds, job->batch.key));
 }
 
 void engine_fold_fini(struct engine *e)

@@ -56,6 +56,7 @@ void engine_gang_join(struct engine *e, const struct job *job)
     list_init(&m->node);
     list_append(&g->members, &m->node);
     idmap_put(&e->gang_members, m->id, m);
+    engine_odd_set(e, m->id, ODD_GANG);
     g->count++;
     g->live += m->live;
     if (m->generation > g->generation)
@@ -73,6 +74,7 @@ void engine_gang_leave(struct engine *e, struct id id)
     must(!m->ready);
     struct gang *g = m->gang;
     must(idmap_remove(&e->gang_members, id) == m);
+    engine_odd_clear(e, id, ODD_GANG);
     list_unlink(&m->node);
     g->count--;
     g->live -= m->live;

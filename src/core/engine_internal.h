@@ -286,9 +286,26 @@ struct engine {
     uint64_t group_number;      /* of the newest */
     struct restored_take *restored;
     size_t restored_count, restored_cap;
-    size_t restored_at; /* those before were recorded as lost */
-    size_t freed;       /* of live.slots, those before */
+    size_t restored_at;        /* those before were recorded as lost */
+    size_t freed;              /* of live.slots, those before */
+    struct btree odd;          /* ids of jobs that need more than their entry; val: bits enum odd */
+    struct snapshot *snapshot; /* being taken, or NULL */
 };
+
+/* engine_snapshot.c */
+/* Why a job needs more than its entry, if no other index says so that can be walked. */
+enum odd { ODD_BLOCKED = 1, ODD_AVOIDS = 2, ODD_GANG = 4, ODD_BUDGETS = 8, ODD_FOLD = 16 };
+void engine_odd_set(struct engine *e, struct id id, enum odd why);
+/* Does nothing if it was not set. */
+void engine_odd_clear(struct engine *e, struct id id, enum odd why);
+/* To be called when a job may have come to another index without a record of its own being
+ * written. */
+void engine_snapshot_add_moved(struct engine *e, struct id id);
+static inline void engine_snapshot_moved(struct engine *e, struct id id)
+{
+    if (e->snapshot)
+        engine_snapshot_add_moved(e, id);
+}
 
 /* engine_queue.c */
 struct queue *engine_queue_find(const struct engine *e, struct str name);
@@ -437,6 +454,8 @@ void engine_rescheduled(struct engine *e, instant now, enum status from, instant
                         const struct job *job);
 /* Counts a change of status that is not an event. */
 void engine_total_move(struct engine *e, enum status from, enum status to);
+uint32_t engine_type_index(struct engine *e, struct str name);
+/* The same for a job of that queue, most of which are alike. */
 uint32_t engine_type(struct engine *e, struct queue *q, struct str name);
 /* Record that a scheduled job is ready: its deadline has fired, or was removed after its time. */
 void engine_due_fired(struct engine *e, instant now, const struct queue *q, struct btree_entry due);

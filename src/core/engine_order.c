@@ -74,6 +74,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct i
                       bool has_state)
 {
     struct btree_entry entry = ready_entry(rank, id, has_state);
+    engine_snapshot_moved(e, id);
     if (!engine_gang_add(e, q, entry) && !engine_line_add(e, q, entry))
         must(engine_order_put(e, &q->ready, entry));
     q->counts[STATUS_READY]++;

@@ -109,8 +109,8 @@ struct engine_memory engine_memory(const struct engine *e)
         .waiting_jobs =
             e->totals[STATUS_READY] + e->totals[STATUS_SCHEDULED] + e->totals[STATUS_BLOCKED],
         .waiting_bytes = e->deadlines.bytes + e->end_by.bytes + e->waiting_for.bytes +
-                         engine_groups_bytes(e) + engine_budget_bytes(e) + engine_avoid_bytes(e) +
-                         engine_keys_bytes(e) + e->order_bytes +
+                         e->odd.bytes + engine_groups_bytes(e) + engine_budget_bytes(e) +
+                         engine_avoid_bytes(e) + engine_keys_bytes(e) + e->order_bytes +
                          e->queue_count * sizeof(struct queue),
         .in_flight_bytes = e->live.count * sizeof(struct live) +
                            e->live.cap * sizeof(struct idmap_slot) + e->live_order.bytes};

@@ -21,6 +21,7 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
     struct live *l = ALLOC(struct live);
     l->id = id;
     l->queue = q;
+    engine_snapshot_moved(e, id);
     list_init(&l->held);
     idmap_put(&e->live, id, l);
     must(btree_put(&e->live_order, (struct btree_entry){.hi = id.hi, .lo = id.lo}));

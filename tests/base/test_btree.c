@@ -105,6 +105,38 @@ static void assert_rank(const struct model *m, const struct btree *t, uint64_t n
     assert_int_equal(btree_rank(t, entry(n, 0), 0), 0);
 }
 
+/* A copy built from pages of this size has the same entries, and lies densely. */
+static void assert_copy(const struct model *m, const struct btree *t, size_t page)
+{
+    struct btree copy = {0};
+    struct btree_build build = btree_build_begin(&copy);
+    struct btree_entry got[100], *after = NULL, at;
+    int64_t n = -1;
+    size_t count;
+    while ((count = btree_page(t, after, got, page)) > 0) {
+        assert_true(count == page || copy.count + count == m->count);
+        for (size_t i = 0; i < count; i++) {
+            n = upwards(m, n + 1);
+            assert_answer(m, true, got[i], n);
+            assert_true(btree_build_add(&build, &got[i]));
+            assert_false(btree_build_add(&build, &got[i]));
+        }
+        at = got[count - 1];
+        after = &at;
+    }
+    assert_int_equal(copy.count, m->count);
+    btree_check(&copy);
+    assert_true(copy.bytes <= m->count * 34 + 8192);
+    /* It is a tree like any other. */
+    for (uint64_t i = 0; i < KEYS; i += 7)
+        assert_int_equal(btree_remove(&copy, entry(i, 0), NULL), m->live[i]);
+    for (uint64_t i = 0; i < KEYS; i += 7)
+        if (m->live[i])
+            assert_true(btree_put(&copy, entry(i, m->val[i])));
+    btree_check(&copy);
+    btree_fini(&copy);
+}
+
 static void assert_same(const struct model *m, const struct btree *t)
 {
     btree_check(t);
@@ -155,6 +187,7 @@ static void run_seed(uint64_t seed)
         assert_same(m, &t);
         sweep(m, &t, &r);
         assert_same(m, &t);
+        assert_copy(m, &t, 1 + rng_below(&r, 100));
     }
     for (uint64_t n = 0; n < KEYS; n++)
         model_remove(m, &t, n);
@@ -182,6 +215,9 @@ static void an_empty_tree_has_no_entries(void **state)
     assert_false(btree_after(&t, entry(0, 0), &e));
     assert_false(btree_before(&t, entry(0, 0), &e));
     assert_false(btree_remove(&t, entry(0, 0), &e));
+    assert_int_equal(btree_page(&t, NULL, &e, 1), 0);
+    e = entry(0, 0);
+    assert_int_equal(btree_page(&t, &e, &e, 1), 0);
     btree_check(&t);
     btree_fini(&t);
 }

@@ -73,6 +73,7 @@ int rig_setup(void **state)
 int rig_teardown(void **state)
 {
     struct rig *r = *state;
+    rig_snapshot_fini(r);
     engine_free(r->e);
     for (size_t i = 0; i < r->records.cap; i++)
         free(r->records.slots[i].val);
@@ -94,7 +95,17 @@ static int by_id(const void *a, const void *b)
     return id_cmp(x->job.id, y->job.id);
 }
 
-static void restore_jobs(struct rig *r)
+static void restore_job(struct rig *r, const struct rig_record *record)
+{
+    struct job job = record->job;
+    job.payload = (struct str){0};
+    if (record->has_state)
+        job.state = record->state;
+    struct job_extent extent = {.has_state = record->has_state, .runs_ended = job.state.runs};
+    engine_restore_job(r->e, &job, &extent, r->now);
+}
+
+static void restore_all_jobs(struct rig *r)
 {
     struct rig_record **all = alloc_zero((r->records.count + 1) * sizeof *all);
     size_t n = 0;
@@ -102,14 +113,8 @@ static void restore_jobs(struct rig *r)
         if (r->records.slots[i].val)
             all[n++] = r->records.slots[i].val;
     qsort(all, n, sizeof *all, by_id);
-    for (size_t i = 0; i < n; i++) {
-        struct job job = all[i]->job;
-        job.payload = (struct str){0};
-        if (all[i]->has_state)
-            job.state = all[i]->state;
-        struct job_extent extent = {.has_state = all[i]->has_state, .runs_ended = job.state.runs};
-        engine_restore_job(r->e, &job, &extent, r->now);
-    }
+    for (size_t i = 0; i < n; i++)
+        restore_job(r, all[i]);
     free(all);
 }
 
@@ -120,6 +125,17 @@ static void restore_record(struct rig *r, const struct rig_takes *t, bool leases
             engine_restore_lease(r->e, t->seq, &t->leases[i]);
         else
             engine_restore_take(r->e, t->seq, t->at, t->takes[i]);
+}
+
+static void restore_from_snapshot(struct rig *r)
+{
+    struct snapshot_ids rest = rig_snapshot_load(r);
+    for (size_t i = 0; i < rest.count; i++) {
+        const struct rig_record *record = idmap_get(&r->records, rest.ids[i]);
+        if (record)
+            restore_job(r, record);
+    }
+    free(rest.ids);
 }
 
 /* Of streams, or of leases. */
@@ -137,10 +153,9 @@ static void restore_takes(struct rig *r, bool leases)
     }
 }
 
-void rig_restart(struct rig *r)
+/* All that writes nothing. */
+static void restore(struct rig *r, bool snapshot)
 {
-    engine_flush(r->e, r->now);
-    engine_free(r->e);
     start_engine(r);
     for (size_t i = 0; i < sizeof r->budgets / sizeof *r->budgets; i++)
         if (r->budgets[i].key.len)
@@ -152,12 +167,63 @@ void rig_restart(struct rig *r)
         if (r->groups[i].name.len)
             engine_restore_group(r->e, &r->groups[i]);
     restore_takes(r, true);
-    restore_jobs(r);
+    if (snapshot)
+        restore_from_snapshot(r);
+    else
+        restore_all_jobs(r);
     restore_takes(r, false);
     for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
         if (!id_is_none(r->ended[i].id))
             engine_restore_ended(r->e, r->ended[i].seq, r->ended[i].id, r->ended[i].end);
-    bool more;
+}
+
+static void assert_lines(const struct buf *got, const struct buf *want)
+{
+    struct str a = buf_view(got), b = buf_view(want);
+    if (str_eq(a, b))
+        return;
+    while (a.len || b.len) {
+        const char *ea = a.len ? memchr(a.at, '\n', a.len) : NULL;
+        const char *eb = b.len ? memchr(b.at, '\n', b.len) : NULL;
+        struct str la = {a.at, ea ? (size_t)(ea - a.at) + 1 : 0};
+        struct str lb = {b.at, eb ? (size_t)(eb - b.at) + 1 : 0};
+        int order = !la.len ? 1 : !lb.len ? -1 : str_cmp(la, lb);
+        if (order < 0)
+            print_message("got  %.*s", STR_ARG(la));
+        if (order > 0)
+            print_message("want %.*s", STR_ARG(lb));
+        if (order <= 0)
+            a = (struct str){a.at + la.len, a.len - la.len};
+        if (order >= 0)
+            b = (struct str){b.at + lb.len, b.len - lb.len};
+    }
+    fail_msg("restored from a snapshot it differs");
+}
+
+/* Restores once more, from the snapshot: the result is the same. */
+static void restore_again(struct rig *r)
+{
+    struct buf want = {0}, got = {0};
+    engine_dump(r->e, &want);
+    engine_free(r->e);
+    r->seed--;
+    restore(r, true);
+    engine_dump(r->e, &got);
+    assert_lines(&got, &want);
+    buf_fini(&want);
+    buf_fini(&got);
+    r->restored_from_snapshot++;
+}
+
+void rig_restart(struct rig *r)
+{
+    engine_flush(r->e, r->now);
+    bool more, snapshot = rig_snapshot_complete(r);
+    engine_free(r->e);
+    restore(r, false);
+    if (snapshot)
+        restore_again(r);
+    rig_snapshot_fini(r);
     assert_ok(engine_restored(r->e, r->now, SIZE_MAX, &more));
     engine_check(r->e);
 }
@@ -254,6 +320,7 @@ void rig_turn(struct rig *r)
     r->mark = engine_event_mark(r->e);
     engine_check(r->e);
     rig_check_replay(r);
+    rig_snapshot_turn(r);
 }
 
 void rig_turn_after(struct rig *r, int64_t ms)

@@ -17,6 +17,7 @@
 #include "base/idmap.h"
 #include "core/budgets.h"
 #include "core/engine.h"
+#include "core/engine_snapshot.h"
 #include "core/verdict.h"
 
 #define RIG_RUNS_MAX  12
@@ -90,6 +91,17 @@ struct rig {
     struct policy_settings policy_settings;
     struct str policy_missing; /* names of missing policies */
     bool forgetful;            /* keeps nothing of what is enqueued: for tests of memory */
+    /* A snapshot of the indexes is taken all the time, some entries a turn. A restart restores from
+     * it, and compares with an engine that was restored from all records. */
+    struct rig_snapshot {
+        struct buf *chunks;
+        size_t count, cap;
+        struct id *touched; /* since it began */
+        size_t touched_count, touched_cap;
+        unsigned turns; /* since it is complete */
+        instant newest; /* of the clock */
+    } snapshot;
+    unsigned restored_from_snapshot; /* restarts so far */
     /* the sink */
     struct arena turn;
     struct rig_handout got[64];
@@ -143,6 +155,14 @@ void rig_assert_ids(const struct rig *r, const struct id *ids, size_t count, con
 
 /* Stops the engine as a crash would, and recovers another from what the port has. */
 void rig_restart(struct rig *r);
+
+/* rig_snapshot.c, for the rig itself */
+void rig_snapshot_touch(struct rig *r, struct id id);
+void rig_snapshot_turn(struct rig *r);
+/* Completes it, unless the clock went back: then there is none. */
+bool rig_snapshot_complete(struct rig *r);
+struct snapshot_ids rig_snapshot_load(struct rig *r);
+void rig_snapshot_fini(struct rig *r);
 
 /* The job as the engine reads it, strings in the rig's arena; NULL if there is none. */
 const struct job *rig_read(struct rig *r, struct id id);

@@ -48,6 +48,7 @@ static bool put_job(void *ctx, const struct job *job)
     r->writes++;
     if (r->forgetful)
         return false;
+    rig_snapshot_touch(r, job->id);
     struct rig_record *record = ALLOC(struct rig_record);
     keep_job(r, record, job);
     assert_null(idmap_get(&r->records, job->id));
@@ -62,6 +63,7 @@ static void rewrite_job(void *ctx, const struct job *job)
     struct rig_record *record = idmap_get(&r->records, job->id);
     assert_non_null(record);
     assert_non_null(job->payload.at); /* otherwise it would be lost */
+    rig_snapshot_touch(r, job->id);
     keep_job(r, record, job);
 }
 
@@ -71,6 +73,7 @@ static void put_state(void *ctx, struct id id, const struct job_state *state)
     r->writes++;
     struct rig_record *record = idmap_get(&r->records, id);
     assert_non_null(record);
+    rig_snapshot_touch(r, id);
     record->has_state = true;
     record->state = *state;
     record->state.reason = arena_copy(&r->strings, state->reason);
@@ -209,6 +212,7 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 {
     struct rig *r = ctx;
     r->writes++;
+    rig_snapshot_touch(r, id);
     struct rig_record *record = idmap_remove(&r->records, id);
     assert_non_null(record);
     assert_true(extent->has_state || !record->has_state);
