@@ -14,6 +14,7 @@
 #include "base/must.h"
 #include "server/settings.h"
 #include "builds/build_settings.h"
+#include "access/rights.h"
 #include "api/api.h"
 #include "api/api_words.h"
 #include "core/lifecycle.h"
@@ -121,6 +122,15 @@ static void write_builds(struct buf *b)
     build_settings_markdown(b);
 }
 
+static void write_rights(struct buf *b)
+{
+    buf_lit(b, GENERATED("src/access/rights.def"));
+    buf_lit(b,
+            "# Rights\n\n[access.md](access.md) explains tokens, roles and queues. The last column "
+            "says what credentials that are limited to queues may do.\n\n");
+    rights_markdown(b);
+}
+
 static void write_settings(struct buf *b)
 {
     buf_lit(b, GENERATED("src/server/settings.c"));
@@ -176,8 +186,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*write)(struct buf *b);
     } documents[] = {{"lifecycle", write_lifecycle},   {"errors", write_errors},
-                     {"settings", write_settings},     {"build-settings", write_builds},
-                     {"vocabulary", write_vocabulary}, {"routes", api_write_routes}};
+                     {"settings", write_settings},     {"rights", write_rights},
+                     {"build-settings", write_builds}, {"vocabulary", write_vocabulary},
+                     {"routes", api_write_routes}};
     for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
         if (strcmp(argv[1], documents[i].name) != 0)
             continue;

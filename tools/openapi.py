@@ -174,6 +174,8 @@ def operation(route, examples, used):
     out = {"operationId": route["id"], "summary": route["summary"]}
     if "more" in route:
         out["description"] = route["more"]
+    # Roles, for a scheme of tokens: those with the right that the operation needs.
+    out["security"] = [{"token": [route["right"]]}] if route["right"] != "none" else []
     parameters = list(path_parameters(route["path"]))
     parameters += [parameter(p, route["id"], examples["parameters"]) for p in route["params"]]
     if parameters:

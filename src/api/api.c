@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "wire/wire_msgpack.h"
 #include "base/alloc.h"
@@ -21,6 +22,8 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backup = api_backup_new(a);
     a->compact = api_compact_new(a);
     a->events = api_events_new(a);
+    a->operations = api_operations_new();
+    a->held = api_held_new();
     return a;
 }
 
@@ -46,6 +49,8 @@ void api_free(struct api *a)
     api_backup_free(a->backup);
     api_compact_free(a->compact);
     api_events_free(a->events);
+    api_held_free(a->held);
+    free(a->operations);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);
     buf_fini(&a->unpacked);
@@ -87,8 +92,12 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
     struct api *a = ctx;
     const struct endpoint *e = (const struct endpoint *)route; /* its first member */
     struct http_request json = *req;
-    const struct api_request r = {x, &json, params};
-    struct err err = err_none();
+    struct api_request r = {.x = x, .http = &json, .params = params};
+    struct err err = api_identify(a, e, &r);
+    if (err.code != ERR_OK) {
+        api_reply_refused(a, &r, &err);
+        return;
+    }
     if (wire_msgpack_mentioned(req->content_type, req->accept))
         err = api_unpack(a, x, req, &json);
     if (err.code == ERR_OK)

@@ -12,6 +12,8 @@
 #include "net/router.h"
 
 struct api;
+struct token;
+struct tokens;
 
 /* Facts of the process, for GET /metrics. */
 #define API_LISTENERS 2
@@ -43,6 +45,12 @@ struct api_settings {
     struct err (*compact)(void *ctx);
     void (*compact_stop)(void *ctx);
     uv_loop_t *loop;
+    /* Who may use it; borrowed. NULL: everybody may do everything. Changed by POST and DELETE
+     * /tokens alone. */
+    struct tokens *tokens;
+    bool admin_loopback; /* only this machine can reach the admin listener */
+    instant (*now)(void *ctx);
+    void *now_ctx;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
     void *machine_ctx;
 };
@@ -63,6 +71,13 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
 void api_set_strict(struct api *a, bool strict);
 /* Before the first request. */
 void api_set_messages(struct api *a, const struct api_messages *messages);
+/* Reads the tokens that are kept, before the first request. The backend has its turns meanwhile;
+ * *busy is true until it is done. */
+void api_load_tokens(struct api *a, bool *busy, struct err *err);
+/* Keeps a token, and takes it, unless there is one of that id: then only its rights are kept. Calls
+ * done, which must not free it, when it is durable and in force, or with the error. */
+void api_token_keep(struct api *a, struct token *token,
+                    void (*done)(void *ctx, struct token *token, const struct err *err), void *ctx);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
 /* Stops a backup that is under way, and waits for its thread. Call it before the store is closed.

@@ -2,6 +2,7 @@
 
 /* What people change: delete, patch, cancel, retry, one job or many. */
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 
 #define SAMPLE 10 /* jobs that a dry run shows */
@@ -33,7 +34,7 @@ void api_retry(struct api *a, const struct api_request *r)
         return;
     }
     c.rerun.completed = completed;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 void api_patch(struct api *a, const struct api_request *r)
@@ -43,12 +44,14 @@ void api_patch(struct api *a, const struct api_request *r)
     struct err err = api_path_id(r->params->at[0], &c, &c.patch.id);
     if (err.code == ERR_OK)
         err = api_decode_patch(a, r->http, &patch);
+    if (err.code == ERR_OK && patch.set & PATCH_QUEUE)
+        err = api_may_queue(r, patch.queue);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
     }
     c.patch.patch = &patch;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 /* --- many --- */
@@ -105,7 +108,7 @@ static void submit(struct api *a, const struct api_request *r, enum command_kind
     *call = (struct change_call){{a, r->x}, p->list.dry_run ? &api_sample_shape : shape};
     p->list.limit = SAMPLE;
     struct command c = {.kind = kind, .list = p->list, .done = on_changed, .ctx = call};
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 /* A filter in a body would be ignored, and every job changed. */
@@ -125,17 +128,18 @@ static struct err check_no_body(const struct http_request *req)
     return json_close(&c);
 }
 
-static struct err read_change_of_many(const struct http_request *req, enum params kind,
+static struct err read_change_of_many(const struct api_request *r, enum params kind,
                                       struct list_params *p)
 {
-    TRY(api_read_params(req, kind, p));
-    return check_no_body(req);
+    TRY(api_read_params(r->http, kind, p));
+    TRY(api_may_filter(r, &p->list.filter));
+    return check_no_body(r->http);
 }
 
 void api_remove_where(struct api *a, const struct api_request *r)
 {
     struct list_params p;
-    struct err err = read_change_of_many(r->http, PARAMS_CHANGE, &p);
+    struct err err = read_change_of_many(r, PARAMS_CHANGE, &p);
     if (err.code == ERR_OK)
         submit(a, r, CMD_REMOVE_WHERE, &p, &api_deleted_shape);
     else
@@ -145,23 +149,25 @@ void api_remove_where(struct api *a, const struct api_request *r)
 
 #define ENDED (1u << STATUS_COMPLETED | 1u << STATUS_DEAD)
 
-static struct err read_patch_where(const struct api *a, const struct http_request *req,
+static struct err read_patch_where(const struct api *a, const struct api_request *r,
                                    struct list_params *p, struct patch *patch)
 {
-    TRY(api_read_params(req, PARAMS_CHANGE, p));
+    TRY(api_read_params(r->http, PARAMS_CHANGE, p));
+    TRY(api_may_filter(r, &p->list.filter));
     if (p->list.filter.statuses & ENDED)
         return err_make(ERR_UNPROCESSABLE, "completed and dead jobs cannot be changed");
     if (!p->list.filter.statuses)
         p->list.filter.statuses = ((1u << STATUS_COUNT) - 1) & ~ENDED;
     p->list.patch = patch;
-    return api_decode_patch(a, req, patch);
+    TRY(api_decode_patch(a, r->http, patch));
+    return patch->set & PATCH_QUEUE ? api_may_queue(r, patch->queue) : err_none();
 }
 
 void api_patch_where(struct api *a, const struct api_request *r)
 {
     struct list_params p = {0};
     struct patch patch;
-    struct err err = read_patch_where(a, r->http, &p, &patch);
+    struct err err = read_patch_where(a, r, &p, &patch);
     if (err.code == ERR_OK)
         submit(a, r, CMD_PATCH_WHERE, &p, &api_patched_shape);
     else
@@ -172,7 +178,7 @@ void api_patch_where(struct api *a, const struct api_request *r)
 void api_cancel_where(struct api *a, const struct api_request *r)
 {
     struct list_params p;
-    struct err err = read_change_of_many(r->http, PARAMS_CHANGE, &p);
+    struct err err = read_change_of_many(r, PARAMS_CHANGE, &p);
     if (err.code == ERR_OK && p.list.filter.statuses & ENDED)
         err = err_make(ERR_UNPROCESSABLE, "completed and dead jobs cannot be canceled");
     if (!p.list.filter.statuses)
@@ -187,7 +193,7 @@ void api_cancel_where(struct api *a, const struct api_request *r)
 void api_retry_where(struct api *a, const struct api_request *r)
 {
     struct list_params p;
-    struct err err = read_change_of_many(r->http, PARAMS_RETRY, &p);
+    struct err err = read_change_of_many(r, PARAMS_RETRY, &p);
     unsigned dead = 1u << STATUS_DEAD;
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
@@ -273,12 +279,12 @@ void api_reset(struct api *a, const struct api_request *r)
 {
     struct list_params p;
     struct command c = {.kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, r)};
-    struct err err = read_change_of_many(r->http, PARAMS_RESET, &p);
+    struct err err = read_change_of_many(r, PARAMS_RESET, &p);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else if (p.list.dry_run)
         submit(a, r, CMD_REMOVE_WHERE, &p, &api_deleted_shape);
     else
-        backend_submit(a->backend, &c);
+        api_send(a, r, &c);
     buf_fini(&p.echo);
 }

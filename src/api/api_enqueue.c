@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
 #include "core/depend.h"
@@ -15,7 +16,7 @@ static void submit(struct api *a, const struct api_request *r, const struct enqu
                         .enqueue = {.specs = specs, .count = count},
                         .done = done,
                         .ctx = api_call(a, r)};
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 static bool is_added(const struct enqueued *e)
@@ -45,6 +46,8 @@ void api_enqueue(struct api *a, const struct api_request *r)
 {
     struct enqueue spec;
     struct err err = decode_one(a, r->http, &spec);
+    if (err.code == ERR_OK)
+        err = api_may_queue(r, spec.queue);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else
@@ -112,6 +115,13 @@ static struct err check_batched(const struct specs *specs)
     return err_none();
 }
 
+static struct err may_enqueue(const struct api_request *r, const struct specs *specs)
+{
+    for (size_t i = 0; i < specs->count; i++)
+        TRY(api_may_queue(r, specs->at[i].queue));
+    return err_none();
+}
+
 static void on_enqueued_many(void *ctx, const struct reply *r)
 {
     bool added = r->count == 0;
@@ -126,6 +136,8 @@ void api_enqueue_bulk(struct api *a, const struct api_request *r)
     struct err err = api_decode_body(a, r->http, bulk_table, COUNT(bulk_table), false, &specs);
     if (err.code == ERR_OK)
         err = check_batched(&specs);
+    if (err.code == ERR_OK)
+        err = may_enqueue(r, &specs);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/api_access.h"
 #include "api/api_messages.h"
 #include "api/api_routes.h"
 #include "base/alloc.h"
@@ -44,7 +45,8 @@ struct consumer {
     bool at_end; /* the newest page had all there was */
     /* What it wants to see; in the exchange's arena. */
     bool filtered;
-    struct job_filter jobs; /* ids, queues, types */
+    struct job_filter jobs; /* ids, queues, types; and reach, what it may see */
+    struct token *token;    /* of who asks; or NULL */
     struct str kinds;       /* "a,b" */
 };
 
@@ -187,7 +189,7 @@ static bool is_wanted(const struct consumer *c, const struct job_event *ev)
     for (size_t i = 0; i < f->id_count && !found; i++)
         found = id_eq(f->ids[i], ev->id);
     if (!found || !is_named(f->queues, f->queue_count, ev->queue) ||
-        !is_named(f->types, f->type_count, ev->type))
+        !is_named(f->types, f->type_count, ev->type) || !glob_list_matches(f->reach, ev->queue))
         return false;
     while (query_item(&kinds, &item))
         if (str_eq(item, str_from(lifecycle_event_kind(ev->event))))
@@ -538,8 +540,21 @@ static struct err read_params(const struct http_request *req, struct consumer *c
 
 static struct err read_request(const struct api_request *r, struct consumer *c)
 {
+    struct glob_list reach = r->rights->queues;
     TRY(api_stream_format(r->x, r->http, &c->format));
-    return read_params(r->http, c);
+    TRY(read_params(r->http, c));
+    TRY(api_may_filter(r, &c->jobs));
+    if (c->lane->told && (reach.count || !api_may_see(r)))
+        return err_make(ERR_NO_RIGHT, "messages: these credentials do not reach to all queues, "
+                                      "with what their jobs carry");
+    /* The token may be forgotten before the stream has ended. */
+    struct str *own = arena_get(r->http->arena, reach.count * sizeof *own + 1);
+    for (size_t i = 0; i < c->jobs.reach.count; i++)
+        own[i] = arena_copy(r->http->arena, reach.at[i]);
+    c->jobs.reach.at = own;
+    c->filtered |= c->jobs.reach.count > 0;
+    c->token = r->token;
+    return err_none();
 }
 
 /* It is known where it begins. */
@@ -547,7 +562,7 @@ static void on_place(void *ctx, const struct reply *r)
 {
     struct consumer *c = ctx;
     bool refused = r->err.code != ERR_OK;
-    if (refused || http_is_gone(c->x)) {
+    if (refused || http_is_gone(c->x) || api_is_over(c->lane->hub->api, c->token, NULL)) {
         if (refused)
             api_reply_error(c->x, &r->err, NULL);
         else
@@ -600,6 +615,22 @@ void api_events_heartbeat(struct api_events *h)
         else
             http_stream_write(c->x, c->format == FORMAT_PACKED ? STR("\0\0\0\0") : STR("\n"));
     }
+}
+
+static struct consumer *consumer_to_end(struct api_events *h, const struct token *of)
+{
+    LIST_EACH (n, &h->consumers) {
+        struct consumer *c = LIST_OF(n, struct consumer, node);
+        if (api_is_over(h->api, c->token, of))
+            return c;
+    }
+    return NULL;
+}
+
+void api_events_end(struct api_events *h, const struct token *of)
+{
+    for (struct consumer *c; (c = consumer_to_end(h, of));)
+        http_stream_end(c->x);
 }
 
 /* --- beginning and end --- */

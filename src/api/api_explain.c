@@ -2,6 +2,7 @@
 
 /* Why a job is not running. */
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "api/api_words.h"
 
@@ -92,5 +93,5 @@ void api_explain(struct api *a, const struct api_request *r)
         return;
     }
     c.ctx = api_call(a, r);
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

@@ -4,6 +4,8 @@
 
 /* What the files of the Jobs API share. */
 
+#include "access/rights.h"
+#include "access/tokens.h"
 #include "api/api.h"
 #include "base/buf.h"
 #include "base/json.h"
@@ -26,7 +28,9 @@ struct api {
     struct api_backup *backup;
     struct api_compact *compact;
     struct api_events *events;
-    struct api_messages messages; /* name NULL: there are none */
+    struct api_messages messages;        /* name NULL: there are none */
+    const struct operation **operations; /* by endpoint */
+    struct held *held;
     struct front_end front_end;
 };
 
@@ -34,6 +38,7 @@ struct api {
 struct call {
     struct api *api;
     struct http_exchange *x;
+    bool blind; /* its sender sees no payloads */
 };
 
 /* What a handler gets of a request; valid while it runs. */
@@ -41,7 +46,12 @@ struct api_request {
     struct http_exchange *x;
     const struct http_request *http;
     const struct route_params *params; /* of its path */
+    const struct rights *rights;       /* of who sends it */
+    struct token *token;               /* by which it is sent; NULL: without one */
 };
+
+/* What each endpoint needs; free() it. */
+const struct operation **api_operations_new(void);
 
 /* docs/openapi.json; made by tools/embed.py. */
 extern const char api_openapi_text[];
@@ -160,6 +170,8 @@ struct call *api_call(struct api *a, const struct api_request *r);
 /* Submits the command, with a call as its context; or answers with the error that reading it gave.
  */
 void api_submit(struct api *a, const struct api_request *r, struct command *c, struct err err);
+/* Submits the command of a request: it reaches to the queues of its sender alone. */
+void api_send(struct api *a, const struct api_request *r, struct command *c);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
 /* If the reply is an error, sends it and returns true. */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 
 #define LIMIT_DEFAULT 10
@@ -72,6 +73,7 @@ static void on_next(void *ctx, const struct reply *r)
     struct buf *b = api_reply_body(c->call.api, c->call.x, r);
     if (!b)
         return;
+    api_hide_payloads(&c->call, r);
     struct next_page page = {r->jobs, r->count, {0}};
     if (r->more)
         page.next = path_of(c, r->place);
@@ -115,13 +117,16 @@ void api_queue_next(struct api *a, const struct api_request *r)
     struct err err = api_check_media(r->http);
     if (err.code == ERR_OK)
         err = read_query(r->http, &c.peek);
+    if (err.code == ERR_OK)
+        err = api_may_queue(r, c.peek.queue);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
     }
     struct arena *arena = r->http->arena;
     struct next_call *call = ARENA_NEW(arena, struct next_call);
-    *call = (struct next_call){{a, r->x}, arena, arena_copy(arena, c.peek.queue), c.peek.limit};
+    *call = (struct next_call){
+        {a, r->x, !api_may_see(r)}, arena, arena_copy(arena, c.peek.queue), c.peek.limit};
     c.ctx = call;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

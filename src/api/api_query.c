@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/must.h"
 
@@ -323,7 +324,7 @@ void api_submit_for_id(struct api *a, const struct api_request *r, enum command_
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else
-        backend_submit(a->backend, &c);
+        api_send(a, r, &c);
 }
 
 /* --- pages of jobs --- */
@@ -423,6 +424,7 @@ static void on_listed(void *ctx, const struct reply *r)
     struct page_call *p = ctx;
     if (api_reply_failed(p->call.x, r))
         return;
+    api_hide_payloads(&p->call, r);
     struct buf *b = &p->call.api->scratch;
     char self[ID_TEXT_LEN], next[ID_TEXT_LEN], prev[ID_TEXT_LEN];
     struct job_page page = {r->jobs, r->count, {.page = p}};
@@ -441,16 +443,18 @@ void api_list(struct api *a, const struct api_request *r)
 {
     struct list_params p;
     struct err err = api_read_params(r->http, PARAMS_PAGE, &p);
+    if (err.code == ERR_OK)
+        err = api_may_filter(r, &p.list.filter);
     if (err.code == ERR_OK) {
         struct page_call *call = ARENA_NEW(r->http->arena, struct page_call);
-        *call = (struct page_call){.call = {a, r->x},
+        *call = (struct page_call){.call = {a, r->x, !api_may_see(r)},
                                    .from = p.list.from,
                                    .backwards = p.list.backwards,
                                    .limit = p.list.limit,
                                    .path = STR("/jobs"),
                                    .echo = arena_copy(r->http->arena, buf_view(&p.echo))};
         struct command c = {.kind = CMD_LIST, .list = p.list, .done = on_listed, .ctx = call};
-        backend_submit(a->backend, &c);
+        api_send(a, r, &c);
     } else {
         api_reply_error(r->x, &err, NULL);
     }
@@ -473,10 +477,12 @@ void api_count(struct api *a, const struct api_request *r)
 {
     struct list_params p;
     struct err err = api_read_params(r->http, PARAMS_FILTER, &p);
+    if (err.code == ERR_OK)
+        err = api_may_filter(r, &p.list.filter);
     if (err.code == ERR_OK) {
         struct command c = {
             .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, r)};
-        backend_submit(a->backend, &c);
+        api_send(a, r, &c);
     } else {
         api_reply_error(r->x, &err, NULL);
     }
@@ -592,7 +598,7 @@ static void submit_runs(struct api *a, const struct api_request *r, bool errors)
                                     .path = arena_copy(r->http->arena, r->http->path)};
     call->from = c.runs.from;
     c.ctx = call;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 void api_runs(struct api *a, const struct api_request *r)
@@ -645,5 +651,5 @@ void api_error_of_attempt(struct api *a, const struct api_request *r)
         return;
     }
     c.runs.from = call->attempt - 1;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

@@ -2,6 +2,7 @@
 
 /* Queues: names, settings and state. */
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "api/api_words.h"
 #include "base/array.h"
@@ -304,6 +305,8 @@ void api_queue_create(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_QUEUE_PUT, .done = on_created};
     struct err err = decode(a, r->http, (struct str){0}, &c.queue);
+    if (err.code == ERR_OK)
+        err = api_may_queue(r, c.queue.name);
     c.queue.create = true;
     c.queue.set = QUEUE_ALL;
     api_submit(a, r, &c, err);
@@ -313,6 +316,8 @@ static void change(struct api *a, const struct api_request *r, struct str name, 
 {
     struct command c = {.kind = CMD_QUEUE_PUT, .done = on_queue};
     struct err err = job_check_name(name, "a queue");
+    if (err.code == ERR_OK)
+        err = api_may_queue(r, name);
     if (err.code == ERR_OK)
         err = decode(a, r->http, name, &c.queue);
     c.queue.set |= set;
@@ -334,6 +339,8 @@ static void ask(struct api *a, const struct api_request *r, struct str name, enu
 {
     struct command c = {.kind = kind, .done = done, .queue.name = name};
     struct err err = job_check_name(name, "a queue");
+    if (err.code == ERR_OK)
+        err = api_may_queue(r, name);
     api_submit(a, r, &c, err.code == ERR_OK ? api_check_media(r->http) : err);
 }
 
@@ -476,7 +483,7 @@ void api_queues(struct api *a, const struct api_request *r)
     }
     if (!l.details) {
         struct command c = {.kind = CMD_QUEUES, .done = on_names, .ctx = api_call(a, r)};
-        backend_submit(a->backend, &c);
+        api_send(a, r, &c);
         return;
     }
     struct page_call *p = ARENA_NEW(r->http->arena, struct page_call);
@@ -485,5 +492,5 @@ void api_queues(struct api *a, const struct api_request *r)
                         .done = on_page,
                         .ctx = p,
                         .queue = {.name = l.from, .limit = p->limit}};
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

@@ -2,6 +2,7 @@
 
 /* GET /jobs/{id}. */
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 
 const struct api_param api_job_params[] = {
@@ -41,9 +42,30 @@ static const struct shape_member read_members[] = {
 };
 const struct shape api_job_read_shape = {.name = "JobWithNotes", SHAPE_MEMBERS(read_members)};
 
+static bool has_progress(const void *reply)
+{
+    return ((const struct reply *)reply)->notes->has & NOTE_BIT(NOTE_PROGRESS);
+}
+
+static void write_progress(struct buf *b, const void *reply)
+{
+    shape_write(b, &api_progress_shape, &((const struct reply *)reply)->notes->at[NOTE_PROGRESS],
+                SHAPE_AS_IT_IS);
+}
+
+/* For who may not see what the job carries. */
+static const struct shape_member seen_members[] = {
+    {MEMBERS_AT(struct reply, jobs, &api_job_head_shape)},
+    {MEMBER_MADE("progress", IF_SET, "Progress", write_progress, NULL, .is_set = has_progress)},
+    {MEMBER_OBJECTS(struct reply, runs, run_count, "runs", IF_SET, &api_run_shape,
+                    "if asked for: its newest runs in order", .is_set = has_runs)},
+};
+const struct shape api_job_seen_shape = {.name = "JobWithoutPayload", SHAPE_MEMBERS(seen_members)};
+
 static void on_read(void *ctx, const struct reply *r)
 {
-    api_reply_shape(ctx, r, 200, &api_job_read_shape);
+    const struct call *c = ctx;
+    api_reply_shape(c, r, 200, c->blind ? &api_job_seen_shape : &api_job_read_shape);
 }
 
 void api_read(struct api *a, const struct api_request *r)
@@ -58,5 +80,5 @@ void api_read(struct api *a, const struct api_request *r)
         return;
     }
     c.read.runs = runs;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

@@ -21,7 +21,14 @@ struct call *api_call(struct api *a, const struct api_request *r)
     struct call *c = ARENA_NEW(r->http->arena, struct call);
     c->api = a;
     c->x = r->x;
+    c->blind = !rights_have(r->rights, RIGHT_PAYLOADS);
     return c;
+}
+
+void api_send(struct api *a, const struct api_request *r, struct command *c)
+{
+    c->reach = r->rights->queues;
+    backend_submit(a->backend, c);
 }
 
 void api_submit(struct api *a, const struct api_request *r, struct command *c, struct err err)
@@ -31,7 +38,7 @@ void api_submit(struct api *a, const struct api_request *r, struct command *c, s
         return;
     }
     c->ctx = api_call(a, r);
-    backend_submit(a->backend, c);
+    api_send(a, r, c);
 }
 
 /* --- the format --- */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
 
@@ -58,13 +59,15 @@ static void submit_report(struct api *a, const struct api_request *r, enum comma
     struct report_body body = {0};
     struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, r)};
     struct err err = decode_report(a, r, table, count, &c, &body);
+    if (err.code == ERR_OK)
+        err = api_may_report(a, r, &body.run);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
     }
     c.run = body.run;
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 void api_success(struct api *a, const struct api_request *r)
@@ -209,6 +212,24 @@ static void on_successes(void *ctx, const struct reply *r)
     api_reply_json(c->call.x, 422, b);
 }
 
+/* Takes out the jobs that the sender does not hold: to it they are not in flight. */
+static size_t take_strangers(struct api *a, const struct api_request *r, struct id_list *l,
+                             struct str *texts)
+{
+    size_t kept = 0, count = 0;
+    for (size_t i = 0; i < l->id_count; i++) {
+        if (api_holds(a, r, l->ids[i])) {
+            l->ids[kept++] = l->ids[i];
+            continue;
+        }
+        char *text = arena_get(r->http->arena, ID_TEXT_LEN);
+        id_format(l->ids[i], text);
+        texts[count++] = (struct str){text, ID_TEXT_LEN};
+    }
+    l->id_count = kept;
+    return count;
+}
+
 void api_success_bulk(struct api *a, const struct api_request *r)
 {
     struct id_list l = {0};
@@ -223,14 +244,15 @@ void api_success_bulk(struct api *a, const struct api_request *r)
     struct success_call *call = ARENA_NEW(r->http->arena, struct success_call);
     call->call = (struct call){a, r->x};
     call->bad_count = l.count - l.id_count;
-    call->bad = arena_get(r->http->arena, call->bad_count * sizeof *call->bad + 1);
+    call->bad = arena_get(r->http->arena, l.count * sizeof *call->bad + 1);
     for (size_t i = 0; i < call->bad_count; i++)
         call->bad[i] = arena_copy(r->http->arena, l.texts[i]);
+    call->bad_count += take_strangers(a, r, &l, call->bad + call->bad_count);
     struct command c = {.kind = CMD_SUCCEED_MANY,
                         .succeed_many = {.ids = l.ids, .count = l.id_count},
                         .done = on_successes,
                         .ctx = call};
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 /* --- failure --- */
@@ -453,13 +475,15 @@ void api_failure(struct api *a, const struct api_request *r)
     struct failure_body body = {
         .report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}, .grace = {-1}}};
     struct err err = decode_failure(a, r, &c, &body);
+    if (err.code == ERR_OK)
+        err = api_may_report(a, r, &body.report.ref);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
     }
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     c.fail = body.report;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 /* --- the end of a run that was preempted --- */
@@ -492,7 +516,7 @@ void api_terminated(struct api *a, const struct api_request *r)
     }
     c.terminated.run.token = f.token;
     c.terminated.index = (uint32_t)f.run;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 /* --- renew --- */
@@ -538,6 +562,8 @@ void api_renew(struct api *a, const struct api_request *r)
     struct renew_fields f = {.lease = {API_LEASE_MS}};
     struct command c = {.kind = CMD_RENEW, .done = on_renewed, .ctx = api_call(a, r)};
     struct err err = decode_renewal(a, r, &c, &f);
+    if (err.code == ERR_OK)
+        err = api_may_report(a, r, &f.run);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
@@ -545,5 +571,5 @@ void api_renew(struct api *a, const struct api_request *r)
     c.renew.run = f.run;
     c.renew.lease = f.lease;
     c.news = has_news(&f.left.news) ? &f.left.news : NULL;
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
 
@@ -100,7 +101,7 @@ const struct endpoint api_endpoints[] = {
      "getJob",
      "Get a job",
      .params = api_job_params,
-     .answers = {{200, "the job with its payload", &api_job_read_shape}}},
+     .answers = {{200, "the job with its payload", &api_job_read_shape, &api_job_seen_shape}}},
     {{HTTP_GET, "/jobs"},
      api_list,
      "listJobs",
@@ -436,6 +437,26 @@ const struct endpoint api_endpoints[] = {
      "getMetrics",
      "Get metrics for Prometheus",
      .answers = {{200, "@GetMetrics"}}},
+    {{HTTP_POST, "/tokens"},
+     api_token_create,
+     "createToken",
+     "Create a token",
+     .body = &api_token_body,
+     .answers = {{201, "the token, whose text is shown only here", &api_token_made_shape}},
+     .more = "While there is no token of an admin, only on an admin listener on loopback.",
+     .tokens = true},
+    {{HTTP_GET, "/tokens"},
+     api_tokens,
+     "listTokens",
+     "List tokens",
+     .answers = {{200, "all of them, without what is secret", &api_tokens_shape}},
+     .tokens = true},
+    {{HTTP_DELETE, "/tokens/{id}"},
+     api_token_remove,
+     "deleteToken",
+     "Delete a token",
+     .answers = {{204, "none: it is void, and streams that it opened are closed"}},
+     .tokens = true},
     {{HTTP_POST, "/backup", .admin = true},
      api_backup,
      "makeBackup",

@@ -45,6 +45,7 @@ struct endpoint {
     const struct api_body *body;    /* NULL: none */
     struct api_answer answers[3];
     const char *more; /* what the summary leaves out */
+    bool tokens;      /* it is about tokens: on loopback alone while there is no admin */
 };
 
 extern const struct endpoint api_endpoints[];
@@ -79,6 +80,7 @@ extern const struct api_body api_cron_group_body, api_cron_switch_body, api_cron
     api_cron_entry_switch_body;
 extern const struct api_body api_policy_body, api_categories_body,
     api_retry_settings_body; /* api_policy.c */
+extern const struct api_body api_token_body;
 extern const struct api_body api_simulate_body, api_given_body;
 
 /* Each beside what writes it. */
@@ -88,7 +90,7 @@ extern const struct shape api_job_shape, api_job_head_shape, api_job_listed_shap
     api_job_batch_shape, api_retry_count_shape, api_backoff_shape,
     api_resources_shape;                                      /* api_encode.c */
 extern const struct shape api_run_shape, api_run_error_shape; /* api_encode_run.c */
-extern const struct shape api_job_read_shape;
+extern const struct shape api_job_read_shape, api_job_seen_shape;
 /* api_encode_event.c: of a struct event_line. */
 extern const struct shape api_event_shape;
 struct event_line {
@@ -118,6 +120,7 @@ extern const struct shape api_policy_shape, api_policies_shape, api_policy_chang
 extern const struct shape api_simulation_shape; /* api_simulate.c */
 extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
+extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shape;
 extern const struct shape api_budget_shape, api_budgets_shape, api_budget_binding_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
     api_clock_reset_shape; /* api_server.c */

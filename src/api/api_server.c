@@ -2,6 +2,7 @@
 
 /* What the server says of itself: health, version. */
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 
 /* Jobs by status. */
@@ -17,7 +18,7 @@ static void submit(struct api *a, const struct api_request *r, enum command_kind
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else
-        backend_submit(a->backend, &c);
+        api_send(a, r, &c);
 }
 
 static const struct shape_member reset_members[] = {

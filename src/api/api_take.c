@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/alloc.h"
 #include "base/array.h"
@@ -19,6 +20,7 @@ struct take_stream {
     struct list node; /* in api->streams */
     struct api *api;
     struct http_exchange *x;
+    struct token *token;           /* of who took; or NULL */
     struct backend_stream *stream; /* NULL: the backend has ended it */
     enum stream_format format;
 };
@@ -36,6 +38,7 @@ static void on_deliver(void *ctx, const struct handout *h)
 {
     struct take_stream *t = ctx;
     struct buf *b = &t->api->scratch;
+    api_held_note(t->api, t->token, h->job.id, h->token);
     b->len = 0;
     if (t->format == FORMAT_SSE)
         buf_lit(b, "data: ");
@@ -82,7 +85,7 @@ static void on_opened(void *ctx, const struct err *err)
         free(t);
         return;
     }
-    if (http_is_gone(t->x)) {
+    if (http_is_gone(t->x) || api_is_over(a, t->token, NULL)) {
         backend_stream_close(a->backend, t->stream);
         http_reply(t->x, 200, api_stream_type(t->format), (struct str){0}, NULL);
         free(t);
@@ -165,6 +168,8 @@ void api_take(struct api *a, const struct api_request *r)
     struct err err = read_take_params(r->x, r->http, &p);
     if (err.code == ERR_OK && r->http->worker_id.len)
         err = job_check_name(r->http->worker_id, "Worker-Id");
+    if (err.code == ERR_OK)
+        err = api_may_queues(r, &p.queues, &p.queue_count);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
@@ -172,6 +177,7 @@ void api_take(struct api *a, const struct api_request *r)
     struct take_stream *t = ALLOC(struct take_stream);
     t->api = a;
     t->x = r->x;
+    t->token = r->token;
     t->format = p.format;
     struct stream_spec spec = {.queues = p.queues,
                                .queue_count = p.queue_count,
@@ -199,6 +205,7 @@ void api_heartbeat(struct api *a)
             http_stream_write(t->x, beats[t->format]);
     }
     api_events_heartbeat(a->events);
+    api_tokens_heartbeat(a);
 }
 
 /* --- claims --- */
@@ -206,6 +213,7 @@ void api_heartbeat(struct api *a)
 struct claim_call {
     struct list node; /* in api->claims */
     struct api *api;
+    struct token *token; /* of who claims; or NULL */
     struct str worker;
     struct http_exchange *x;
     struct backend_claim *claim;
@@ -271,6 +279,8 @@ static void on_claimed(void *ctx, const struct reply *r)
     bool returned = c->gone || http_is_overloaded(c->x);
     if (returned && r->err.code == ERR_OK)
         give_back(c->api, r);
+    for (size_t i = 0; !returned && r->err.code == ERR_OK && i < r->count; i++)
+        api_held_note(c->api, c->token, r->handouts[i].job.id, r->handouts[i].token);
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
@@ -314,6 +324,8 @@ void api_claim(struct api *a, const struct api_request *r)
         err = job_check_name(f.worker, "worker");
     if (err.code == ERR_OK)
         err = check_claim(&f);
+    if (err.code == ERR_OK)
+        err = api_may_queues(r, &f.queues.at, &f.queues.count);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
@@ -321,6 +333,7 @@ void api_claim(struct api *a, const struct api_request *r)
     struct claim_call *c = ARENA_NEW(r->http->arena, struct claim_call);
     c->api = a;
     c->x = r->x;
+    c->token = r->token;
     c->worker = arena_copy(r->http->arena, f.worker);
     list_init(&c->node);
     list_append(&a->claims, &c->node);
@@ -356,15 +369,32 @@ static const struct field claim_job_table[] = {
 };
 const struct api_body api_claim_job_body = {API_FIELDS(claim_job_table), .optional = true};
 
+struct job_claim_call {
+    struct call call; /* must be first */
+    struct token *token;
+};
+
+/* Whoever knows the name of a worker could otherwise get its claim again, with its token. */
 static void on_job_claimed(void *ctx, const struct reply *r)
 {
-    api_reply_part(ctx, r, 200, &api_handout_shape, &r->handouts[0]);
+    const struct job_claim_call *c = ctx;
+    struct reply refused = {0};
+    const struct handout *h = r->err.code == ERR_OK ? &r->handouts[0] : NULL;
+    if (h && r->repeated && c->token && api_held_by_other(c->call.api, c->token, h->job.id)) {
+        refused.err = err_make(ERR_CONFLICT, "another worker holds the job");
+        r = &refused;
+    } else if (h) {
+        api_held_note(c->call.api, c->token, h->job.id, h->token);
+    }
+    api_reply_part(&c->call, r, 200, &api_handout_shape, h);
 }
 
 void api_claim_job(struct api *a, const struct api_request *r)
 {
     struct claim_job_fields f = {.lease = {API_LEASE_MS}, .worker = r->http->worker_id};
-    struct command c = {.kind = CMD_CLAIM_JOB, .done = on_job_claimed, .ctx = api_call(a, r)};
+    struct job_claim_call *call = ARENA_NEW(r->http->arena, struct job_claim_call);
+    struct command c = {.kind = CMD_CLAIM_JOB, .done = on_job_claimed, .ctx = call};
+    *call = (struct job_claim_call){{a, r->x}, r->token};
     struct id id;
     struct err err = api_path_id(r->params->at[0], &c, &id);
     if (err.code == ERR_OK)
@@ -383,7 +413,7 @@ void api_claim_job(struct api *a, const struct api_request *r)
                                      .worker = f.worker,
                                      .node = f.node,
                                      .lease = f.lease};
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }
 
 const struct api_param api_withdraw_params[] = {{"worker", "string: its name"}, {NULL, NULL}};
@@ -429,7 +459,8 @@ void api_claim_withdraw(struct api *a, const struct api_request *r)
     }
     LIST_EACH (n, &a->claims) {
         struct claim_call *c = LIST_OF(n, struct claim_call, node);
-        if (!c->claim || !str_eq(c->worker, worker))
+        bool own = !r->token || c->token == r->token || rights_have(r->rights, RIGHT_OPERATE);
+        if (!c->claim || !own || !str_eq(c->worker, worker))
             continue;
         backend_claim_cancel(a->backend, c->claim);
         withdrawn.count++;
@@ -437,4 +468,32 @@ void api_claim_withdraw(struct api *a, const struct api_request *r)
     a->scratch.len = 0;
     shape_write(&a->scratch, &api_withdrawn_shape, &withdrawn, SHAPE_AS_IT_IS);
     api_reply_json(r->x, 200, &a->scratch);
+}
+
+/* --- tokens that count no more --- */
+
+static struct take_stream *stream_to_end(struct api *a, const struct token *of)
+{
+    LIST_EACH (n, &a->streams) {
+        struct take_stream *t = LIST_OF(n, struct take_stream, node);
+        if (t->stream && api_is_over(a, t->token, of))
+            return t;
+    }
+    return NULL;
+}
+
+void api_end_streams(struct api *a, const struct token *of)
+{
+    for (struct take_stream *t; (t = stream_to_end(a, of));) {
+        backend_stream_close(a->backend, t->stream);
+        on_backend_closed(t);
+    }
+    LIST_EACH (n, &a->claims) {
+        struct claim_call *c = LIST_OF(n, struct claim_call, node);
+        if (!c->claim || c->gone || !api_is_over(a, c->token, of))
+            continue;
+        c->gone = true;
+        backend_claim_cancel(a->backend, c->claim);
+    }
+    api_events_end(a->events, of);
 }

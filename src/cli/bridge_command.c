@@ -420,6 +420,8 @@ static int run(const struct bridge_args *args, const struct options *o, struct p
                                 .since = -1};
     int code = check(args);
     if (code == CLI_OK)
+        code = client_check_token(&bridge_command, &args->client.tls);
+    if (code == CLI_OK)
         code = set_key(args, &s.intake);
     if (code == CLI_OK)
         code = set_amqp(args, o, p, &s.amqp);

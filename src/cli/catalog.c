@@ -23,6 +23,7 @@ const struct catalog_row catalog[] = {
     {&check_command, check_main},
     {&compact_command, compact_main},
     {&tls_command, tls_main},
+    {&token_command, token_main},
     HEADING("Enqueueing and running jobs"),
     {&enqueue_command, enqueue_main},
     {&work_command, work_main},

@@ -340,6 +340,9 @@ int executor_main(int argc, char **argv)
     int code;
     if (!subcommand_begin(&executor_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
+    code = client_check_token(&executor_command, &args.client.tls);
+    if (code != CLI_OK)
+        return code;
     for (size_t i = 0; i < args.queues.count; i++)
         add_names(&queues, args.queues.at[i]);
     for (int i = 0; i < o.rest_count && queues.count; i++)

@@ -145,7 +145,7 @@ static int check(const struct work_args *args, const struct options *o)
         return subcommand_usage(&work_command,
                                 "option '--url': '%.200s' is not the URL of a server; %s",
                                 args->client.url, wrong);
-    return CLI_OK;
+    return client_check_token(&work_command, &args->client.tls);
 }
 
 void work_block_signals(void)

@@ -136,6 +136,7 @@ static int run(const struct work_args *args, const char *url, const char *id,
                const struct hawk_credentials *own)
 {
     struct taskqueue_args to = {.root_url = url, .tls = args->client.tls, .own = own};
+    to.tls.no_token = true; /* that server is not Tenax's, or knows its own credentials */
     struct taskqueue *queue = taskqueue_new(&to);
     struct executor_task_args by = {.root_url = url,
                                     .worker_group = args->worker_group,

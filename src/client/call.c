@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/bearer.h"
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/must.h"
@@ -129,6 +130,18 @@ static void use_certificates(CURL *curl, const char *url, const struct call_tls 
     curl_easy_setopt(curl, CURLOPT_PIPEWAIT, 1L);
 }
 
+/* Without a token if it cannot be read: who uses the call has asked bearer_line before. */
+static void add_bearer(struct call *c, const struct call_tls *tls)
+{
+    struct buf line = {0};
+    if (!tls->no_token && bearer_line(tls->token_file, &line).code == ERR_OK && line.len) {
+        buf_byte(&line, '\0');
+        c->headers = curl_slist_append(c->headers, line.at);
+        explicit_bzero(line.at, line.len);
+    }
+    buf_fini(&line);
+}
+
 void call_init(struct call *c, const char *url, const struct call_tls *tls)
 {
     *c = (struct call){.curl = curl_easy_init(), .url = url};
@@ -155,6 +168,7 @@ void call_init(struct call *c, const char *url, const struct call_tls *tls)
     c->headers = curl_slist_append(NULL, "Content-Type: application/json");
     c->headers = curl_slist_append(c->headers, "Accept: application/json");
     c->headers = curl_slist_append(c->headers, "Expect:");
+    add_bearer(c, tls);
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
 }
 

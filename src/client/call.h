@@ -20,9 +20,11 @@ enum call_result {
     CALL_UNREACHABLE, /* no answer */
 };
 
-/* PEM files for https; NULL for libcurl's defaults. */
+/* PEM files for https; NULL for libcurl's defaults. token_file: whose first line is a token, sent
+ * to the server; NULL: that of the variable TENAX_TOKEN, if there is one (client/bearer.h). */
 struct call_tls {
-    const char *ca_cert, *client_cert, *client_key;
+    const char *ca_cert, *client_cert, *client_key, *token_file;
+    bool no_token; /* the server is another one's: no token is sent */
 };
 
 struct call {

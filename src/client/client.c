@@ -5,8 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/bearer.h"
 #include "client/view.h"
 #include "client/when.h"
+
+int client_check_token(const struct subcommand *command, const struct call_tls *tls)
+{
+    struct buf line = {0};
+    struct err bad = bearer_line(tls->token_file, &line);
+    buf_fini(&line);
+    return bad.code == ERR_OK ? CLI_OK : subcommand_usage(command, "the token: %s", bad.msg);
+}
 
 int client_open(struct client *c, const struct subcommand *command, const struct client_args *args)
 {
@@ -14,6 +23,9 @@ int client_open(struct client *c, const struct subcommand *command, const struct
     if (wrong)
         return subcommand_usage(command, "option '--url': '%.200s' is not the URL of a server; %s",
                                 args->url, wrong);
+    int code = client_check_token(command, &args->tls);
+    if (code != CLI_OK)
+        return code;
     *c = (struct client){
         .command = command,
         .args = *args,

@@ -46,9 +46,17 @@ struct client_args {
          .env = "TENAX_CLIENT_CERT",                                                               \
          .alias = "ZIZQ_CLIENT_CERT",                                                              \
          .help = "the certificate to present to a server that requests one (PEM)"},                \
+        {"client-key",                                                                             \
+         "FILE",                                                                                   \
+         OPTION_TEXT,                                                                              \
+         offsetof(type, client.tls.client_key),                                                    \
+         .env = "TENAX_CLIENT_KEY",                                                                \
+         .alias = "ZIZQ_CLIENT_KEY",                                                               \
+         .help = "its private key (PEM)"},                                                         \
     {                                                                                              \
-        "client-key", "FILE", OPTION_TEXT, offsetof(type, client.tls.client_key),                  \
-            .env = "TENAX_CLIENT_KEY", .alias = "ZIZQ_CLIENT_KEY", .help = "its private key (PEM)" \
+        "token-file", "FILE", OPTION_TEXT, offsetof(type, client.tls.token_file),                  \
+            .env = "TENAX_TOKEN_FILE",                                                             \
+            .help = "send the token in this file; otherwise that in TENAX_TOKEN, if there is one"  \
     }
 #define CLIENT_OPTIONS(type) CLIENT_OPTIONS_IN(type, "table|json")
 /* The same for a command with further output formats. */
@@ -78,7 +86,11 @@ struct client {
     instant now;
 };
 
-/* CLI_OK, or CLI_USAGE if the URL is invalid; then there is nothing to close. */
+/* CLI_OK, or CLI_USAGE after printing why the token cannot be read (client/bearer.h); for commands
+ * that do without client_open. */
+int client_check_token(const struct subcommand *command, const struct call_tls *tls);
+/* CLI_OK, or CLI_USAGE if the URL is invalid or the token cannot be read; then there is nothing to
+ * close. */
 int client_open(struct client *c, const struct subcommand *command, const struct client_args *args);
 void client_close(struct client *c);
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "client/bearer.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "net/fetch.h"
@@ -19,6 +20,7 @@ struct remote {
     const char *url;
     struct fetch_tls tls;
     char *worker; /* the header */
+    char *bearer; /* likewise; or NULL */
     struct list calls;
     size_t count;
 };
@@ -46,6 +48,13 @@ struct remote *remote_new(uv_loop_t *loop, const char *url, const struct call_tl
                                  .cert_file = tls->client_cert,
                                  .key_file = tls->client_key},
                          .worker = worker.at};
+    struct buf bearer = {0};
+    if (!tls->no_token && bearer_line(tls->token_file, &bearer).code == ERR_OK && bearer.len) {
+        buf_byte(&bearer, '\0');
+        s->bearer = bearer.at;
+    } else {
+        buf_fini(&bearer);
+    }
     list_init(&s->calls);
     return s;
 }
@@ -71,6 +80,7 @@ void remote_free(struct remote *s)
         remote_abort(LIST_OF(s->calls.next, struct remote_call, node));
     fetcher_free(s->fetcher);
     free(s->worker);
+    free(s->bearer);
     free(s);
 }
 
@@ -155,8 +165,12 @@ static struct remote_call *begin(struct remote *s, const char *path, struct fetc
 struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
                                struct str body, span timeout, remote_answered *done, void *ctx)
 {
-    const char *const headers[] = {s->worker, body.len ? "Content-Type: application/json" : NULL,
-                                   NULL};
+    const char *headers[4] = {s->worker};
+    size_t n = 1;
+    if (body.len)
+        headers[n++] = "Content-Type: application/json";
+    if (s->bearer)
+        headers[n++] = s->bearer;
     struct fetch_spec spec = {.method = method,
                               .headers = headers,
                               .body = body,
@@ -174,7 +188,12 @@ struct remote_call *remote_stream(struct remote *s, const char *path, const char
         buf_print(&line, "Accept: %s", accept);
         buf_byte(&line, '\0');
     }
-    const char *const headers[] = {s->worker, line.at, NULL};
+    const char *headers[4] = {s->worker};
+    size_t n = 1;
+    if (accept)
+        headers[n++] = line.at;
+    if (s->bearer)
+        headers[n++] = s->bearer;
     struct fetch_spec spec = {
         .method = "GET", .headers = headers, .idle_timeout = pause, .data = on_data};
     struct remote_call *c = begin(s, path, &spec, done, ctx);

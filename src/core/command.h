@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/glob.h"
 #include "core/crons.h"
 #include "core/enqueue.h"
 #include "core/event.h"
@@ -63,7 +64,8 @@ struct job_filter {
     struct range priority, ready_at, attempts;
     struct id_place depends_on; /* if set: it was enqueued to wait for this job */
     struct str group;           /* only its jobs; empty: any */
-    struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is invalid */
+    struct str expression;  /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is invalid */
+    struct glob_list reach; /* only jobs in such queues; none: in any */
 };
 
 struct list_command {
@@ -424,6 +426,10 @@ struct command {
     /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
      * all of the command is applied or nothing. */
     const struct news *news;
+    /* Queues to which whoever sends the command is limited; none: to none. For commands about one
+     * job, ENQUEUE, QUEUES and QUEUE_LIST: what is in others is answered as if it were not there.
+     * Commands about many jobs have it in their filter. */
+    struct glob_list reach;
     reply_fn done;
     void *ctx;
 };

@@ -118,6 +118,9 @@ size_t engine_unique_total(const struct engine *e, const struct enqueue *specs, 
  * and moves *at; for a port that keeps what was read until engine_enqueue reads it again. */
 NODISCARD struct err engine_unique_look(struct engine *e, instant now, const struct enqueue *specs,
                                         size_t count, size_t *at, size_t most);
+/* How it is refused that the job at `job` of `count` waits for a job that is not there, the one at
+ * `i` of its list. */
+NODISCARD struct err engine_depend_missing(size_t count, size_t job, size_t i, struct id id);
 /* How many jobs these wait for, counted with repetition. */
 size_t engine_depend_total(const struct enqueue *specs, size_t count);
 
@@ -271,6 +274,8 @@ bool engine_next_due(const struct engine *e, instant *at);
 
 /* --- reading --- */
 
+/* ERR_NOT_FOUND: how a job is missed. */
+NODISCARD struct err engine_no_job(struct id id);
 /* The job as it is now. ERR_NOT_FOUND also if its retention is over. */
 NODISCARD struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
                                  struct arena *a, struct job *job, struct job_extent *extent);
@@ -282,6 +287,9 @@ NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, 
 struct explanation;
 NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                                     struct explanation *x, struct job_extent *extent);
+/* Finds the oldest job that holds this unique key, without payload. */
+NODISCARD struct err engine_unique_find(struct engine *e, instant now, struct str key,
+                                        struct arena *a, struct job *holder, bool *found);
 /* Finds the job that has this alias, without payload. */
 NODISCARD struct err engine_alias_find(struct engine *e, instant now, struct str alias,
                                        struct arena *a, struct job *holder, bool *found);

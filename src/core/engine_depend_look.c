@@ -79,6 +79,25 @@ static bool any_batched(const struct enqueue *specs, size_t count)
     return false;
 }
 
+static struct err missing(size_t i, const char *why)
+{
+    return err_make(ERR_UNPROCESSABLE,
+                    "depends_on[%zu]: %s (one whose retention was over when it ended is gone, too)",
+                    i, why);
+}
+
+static struct err of_job(size_t count, size_t job, struct err err)
+{
+    if (err.code == ERR_UNPROCESSABLE && count > 1)
+        return err_make(err.code, "jobs[%zu]: %s", job, err.msg);
+    return err;
+}
+
+struct err engine_depend_missing(size_t count, size_t job, size_t i, struct id id)
+{
+    return of_job(count, job, missing(i, engine_no_job(id).msg));
+}
+
 /* The one at `i` of the job at `place`. */
 static struct err look_at(struct engine *e, instant now, const struct enqueue *spec, size_t place,
                           bool batched, size_t i)
@@ -98,10 +117,7 @@ static struct err look_at(struct engine *e, instant now, const struct enqueue *s
     }
     struct err err = engine_depend_status(e, now, id, &status);
     if (err.code == ERR_NOT_FOUND || (err.code == ERR_OK && status == STATUS_GONE))
-        return err_make(ERR_UNPROCESSABLE,
-                        "depends_on[%zu]: %s (one whose retention was over when it ended is gone, "
-                        "too)",
-                        i, err.code == ERR_OK ? "the job was deleted" : err.msg);
+        return missing(i, err.code == ERR_OK ? "the job was deleted" : err.msg);
     return err;
 }
 
@@ -115,9 +131,7 @@ struct err engine_depend_look(struct engine *e, instant now, const struct enqueu
             if (most-- == 0)
                 return err_none();
             struct err err = look_at(e, now, spec, at->job, batched, at->id);
-            if (err.code == ERR_UNPROCESSABLE && count > 1)
-                return err_make(err.code, "jobs[%zu]: %s", at->job, err.msg);
-            TRY(err);
+            TRY(of_job(count, at->job, err));
         }
     }
     return err_none();

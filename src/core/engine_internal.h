@@ -495,9 +495,6 @@ struct unique_ref engine_unique_ref(const struct engine *e, const struct job *jo
  * both "not yet" and "no longer". */
 void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enum status from,
                         enum status to);
-/* Finds the oldest job that holds the key. */
-struct err engine_unique_find(struct engine *e, instant now, struct str key, struct arena *a,
-                              struct job *holder, bool *found);
 
 /* engine_fold.c */
 void engine_fold_open(struct engine *e, const struct job *job);

@@ -8,7 +8,7 @@
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 
-static struct err not_found(struct id id)
+struct err engine_no_job(struct id id)
 {
     char text[ID_TEXT_LEN];
     id_format(id, text);
@@ -25,7 +25,7 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
     unsigned want = PORT_STATE | (with_payload ? PORT_PAYLOAD : 0);
     struct err err = e->port.load_job(e->port.ctx, id, want, a, job, extent);
     if (err.code == ERR_NOT_FOUND)
-        return not_found(id);
+        return engine_no_job(id);
     if (err.code != ERR_OK)
         return err;
     engine_gang_read(e, job);
@@ -46,7 +46,7 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
     }
     must(s->status != STATUS_IN_FLIGHT);
     if (lifecycle_is_terminal(s->status) && s->purge_at.ms <= now.ms)
-        return not_found(id);
+        return engine_no_job(id);
     if (s->status == STATUS_SCHEDULED && s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(STATUS_SCHEDULED, EVENT_DUE);
     else if (s->status == STATUS_READY && s->ready_at.ms > now.ms && !engine_is_in_order(e, job))

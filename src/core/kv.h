@@ -20,6 +20,9 @@
 #define KV_VALUE_MAX   65536
 #define KV_CHANGES_MAX 64
 #define KV_PAGE_MAX    1000
+/* How the name of a space begins whose entries a removal of everything leaves: they belong to the
+ * server, not to its jobs. It is the last of the characters that a name may have. */
+#define KV_LASTING '~'
 
 struct kv_entry {
     struct str space; /* 1 to 64 printable ASCII characters without spaces */
@@ -58,7 +61,7 @@ struct kv_put {
 
 /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE. */
 struct kv_query {
-    struct str space; /* REMOVE: empty means all, with an empty key and prefix */
+    struct str space; /* REMOVE: empty means all but KV_LASTING, with an empty key and prefix */
     struct str key;
     bool prefix;      /* REMOVE: all whose keys begin so, a bounded number at a time */
     struct str after; /* LIST: keys after this one; empty: from the first */

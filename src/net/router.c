@@ -338,7 +338,7 @@ struct err router_find(const struct router *r, bool admin, const struct http_req
                        struct router_match *m)
 {
     const struct front *f = front_of(r, req->path);
-    *m = (struct router_match){.front = f ? f->end : NULL};
+    *m = (struct router_match){.front = f ? f->end : NULL, .params.admin = admin};
     struct search s = {.router = r, .method = req->method, .admin = admin, .params = &m->params};
     search(f, req->path, &s);
     if (!s.methods)

@@ -16,6 +16,7 @@ const char *router_method_name(enum http_method m);
 
 struct route_params {
     int count;
+    bool admin;                       /* the request came by the admin listener */
     struct str at[ROUTER_PARAMS_MAX]; /* percent-decoded, in the request's arena */
 };
 

@@ -4,7 +4,6 @@
 
 #include "server/serve.h"
 
-#include <arpa/inet.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "backend/embedded/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "server/gate.h"
 #include "server/logfile.h"
 #include "server/machine.h"
 #include "server/notify.h"
@@ -58,6 +58,7 @@ struct server {
     struct zones *zones;
     struct pool *jq;
     struct backend *backend;
+    struct tokens *tokens;
     struct api *api;
     struct task_api tasks;
     struct router *router;
@@ -332,32 +333,11 @@ static void on_reload(uv_signal_t *h, int number)
     if (s->settings.config && !s->stopping)
         reload_settings(s);
     task_api_reload(&s->tasks, &s->settings);
+    if (!s->stopping)
+        gate_reload(s->api, s->tokens, s->settings.root_dir);
 }
 
 /* --- starting --- */
-
-static bool is_loopback(const char *host)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return (ntohl(v4.s_addr) >> 24) == 127;
-    if (inet_pton(AF_INET6, host, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcmp(host, "localhost") == 0;
-}
-
-/* TLS alone does not help: anyone may be its client. */
-static struct err check_host(const struct settings *s, const char *host,
-                             const struct settings_tls *tls)
-{
-    if (is_loopback(host) || tls->client_ca || s->insecure)
-        return err_none();
-    return err_make(ERR_USAGE,
-                    "other machines can reach %s, and nothing would check who they are; listen on "
-                    "127.0.0.1, require certificates (%stls-client-ca), or say --insecure",
-                    host, tls == &s->admin_tls ? "--admin-" : "--");
-}
 
 static struct err open_store(struct server *s)
 {
@@ -577,6 +557,19 @@ static void close_all(struct server *s)
     http_budget_free(s->replies);
 }
 
+/* Before any request can arrive. */
+static bool turn_at_start(void *ctx)
+{
+    struct server *s = ctx;
+    turn(s);
+    return s->code == 0;
+}
+
+static void wait_at_start(void *ctx)
+{
+    uv_run(&((struct server *)ctx)->loop, UV_RUN_ONCE);
+}
+
 /* Done before any request can arrive. */
 static void apply_section(struct server *s)
 {
@@ -611,14 +604,12 @@ static struct err start(struct server *s)
     const struct settings *set = &s->settings;
     TRY(begin_log(set));
     settings_tell();
-    TRY(check_host(set, set->host, &set->tls));
-    if (!set->no_admin)
-        TRY(check_host(set, set->admin_host, &set->admin_tls));
     s->files = machine_share_files(set->max_connections, set->connections_wanted);
     TRY(open_store(s));
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
+    s->tokens = tokens_new();
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,
@@ -626,21 +617,29 @@ static struct err start(struct server *s)
                                .compact = compact,
                                .compact_stop = compact_stop,
                                .loop = &s->loop,
+                               .tokens = s->tokens,
+                               .admin_loopback = gate_is_loopback(set->admin_host),
+                               .now = env_now,
                                .machine = read_machine,
                                .machine_ctx = s};
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
     const struct task_api_env env = {.backend = s->backend,
+                                     .tokens = s->tokens,
                                      .router = s->router,
                                      .loop = &s->loop,
                                      .now = env_now,
                                      .ctx = s,
                                      .seed = random_seed(),
-                                     .loopback = is_loopback(set->host) &&
-                                                 (set->no_admin || is_loopback(set->admin_host))};
+                                     .loopback =
+                                         gate_is_loopback(set->host) &&
+                                         (set->no_admin || gate_is_loopback(set->admin_host))};
     TRY(task_api_open(&s->tasks, s->api, set, &env));
     apply_section(s);
+    const struct gate_loop loop = {turn_at_start, wait_at_start, s};
+    TRY(gate_open(s->api, s->tokens, set->root_dir, &loop));
+    TRY(gate_check_hosts(s->tokens, set));
     return open_listeners(s);
 }
 
@@ -689,6 +688,8 @@ int serve_main(int argc, char **argv)
         api_free(s.api);
         task_api_close(&s.tasks);
     }
+    if (s.code == 0)
+        tokens_free(s.tokens);
     router_free(s.router);
     settings_free(&s.settings);
     return s.code;

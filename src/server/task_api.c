@@ -34,6 +34,7 @@ struct err task_api_open(struct task_api *t, struct api *api, const struct setti
         TRY(access_load_clients(t->access, s->taskcluster_clients));
     struct taskcluster_settings settings = {.claim_timeout = s->taskcluster_claim_timeout,
                                             .access = t->access,
+                                            .tokens = env->tokens,
                                             .needs_clients = !env->loopback,
                                             .seed = ~env->seed,
                                             .artifact_dir = artifacts,

@@ -18,6 +18,7 @@ struct task_api {
 /* What the server gives: its clock and an unpredictable number. */
 struct task_api_env {
     struct backend *backend;
+    struct tokens *tokens;
     struct router *router;
     uv_loop_t *loop;
     instant (*now)(void *ctx);

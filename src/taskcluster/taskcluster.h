@@ -9,6 +9,7 @@
  * is asked becomes commands for the backend. Runs on the loop thread. */
 
 #include "access/access.h"
+#include "access/tokens.h"
 #include "backend/backend.h"
 #include "net/router.h"
 
@@ -17,6 +18,7 @@ struct taskcluster;
 struct taskcluster_settings {
     span claim_timeout;    /* of a claim that its worker does not renew */
     struct access *access; /* borrowed; who may do what */
+    struct tokens *tokens; /* borrowed; tokens of the Jobs API, which count here, too; or NULL */
     bool needs_clients;    /* others than this machine can reach it: without clients it is closed */
     uint64_t seed;         /* unpredictable */
     const char *artifact_dir; /* for the bytes of artifacts; it is made when it is needed */

@@ -3,6 +3,7 @@
 /* From a request to the handler of its method: who sent it, and whether its path, query and body
  * are what the method takes. */
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -146,8 +147,71 @@ void tc_write_continuation(struct buf *b, struct str after)
 
 /* --- who sent it --- */
 
+const struct operation **tc_operations_new(void)
+{
+    const struct operation **all =
+        alloc_get((tc_method_count + tc_object_method_count) * sizeof *all);
+    for (size_t i = 0; i < tc_method_count; i++)
+        all[i] = rights_find(RIGHTS_QUEUE, tc_methods[i].name);
+    for (size_t i = 0; i < tc_object_method_count; i++)
+        all[tc_method_count + i] = rights_find(RIGHTS_OBJECT, tc_object_methods[i].name);
+    for (size_t i = 0; i < tc_method_count + tc_object_method_count; i++)
+        must(all[i]); /* access/rights.def has every method */
+    return all;
+}
+
+static const struct operation *operation_of(const struct tc_call *c)
+{
+    const struct tc_method *m = c->method;
+    bool object = m >= tc_object_methods && m < tc_object_methods + tc_object_method_count;
+    return c->tc->operations[object ? tc_method_count + (size_t)(m - tc_object_methods)
+                                    : (size_t)(m - tc_methods)];
+}
+
+/* Who has a token of the Jobs API needs no scopes: its rights decide. */
+static bool identify_token(struct tc_call *c, struct str text)
+{
+    static const struct str everything = {"*", 1};
+    char client[TOKEN_ID_LEN + 8];
+    struct token *token;
+    struct err err = tokens_check(c->tc->settings.tokens, text, c->now, &token);
+    if (err.code != ERR_OK) {
+        tc_fail_access(c, &err, "Bearer realm=\"tenax\", error=\"invalid_token\"");
+        return false;
+    }
+    err = rights_check(&token->rights, operation_of(c));
+    if (err.code != ERR_OK) {
+        tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
+        return false;
+    }
+    int n = snprintf(client, sizeof client, "token/%.*s", TOKEN_ID_LEN, token->id);
+    c->who =
+        (struct access_identity){.kind = ACCESS_CLIENT,
+                                 .client_id = arena_copy(c->arena, (struct str){client, (size_t)n}),
+                                 .scopes = {&everything, 1},
+                                 .expires = token->expires};
+    return true;
+}
+
+/* Clients without credentials may do everything only while nobody needs any. */
+static bool check_anonymous(struct tc_call *c)
+{
+    const struct taskcluster_settings *set = &c->tc->settings;
+    if (c->who.kind != ACCESS_ANONYMOUS || access_has_clients(set->access) || !set->tokens ||
+        !tokens_admins(set->tokens))
+        return true;
+    struct err err = rights_check(NULL, operation_of(c));
+    if (err.code == ERR_OK)
+        return true;
+    tc_fail_access(c, &err, "Bearer realm=\"tenax\"");
+    return false;
+}
+
 static bool identify(struct tc_call *c, const struct http_request *req)
 {
+    struct str token;
+    if (c->tc->settings.tokens && tokens_bearer(req->authorization, &token))
+        return identify_token(c, token);
     const struct access_request asks = {.method = str_from(router_method_name(req->method)),
                                         .path = req->path,
                                         .query = req->query,
@@ -169,7 +233,7 @@ static bool identify(struct tc_call *c, const struct http_request *req)
     }
     struct err err = access_check(set->access, &asks, c->now, c->arena, &c->who, challenge);
     if (err.code == ERR_OK)
-        return true;
+        return check_anonymous(c);
     tc_fail_access(c, &err, challenge);
     return false;
 }
@@ -330,6 +394,7 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
     t->files = opened;
     t->backend = backend;
     t->settings = *settings;
+    t->operations = tc_operations_new();
     t->schemas = tc_schemas_new();
     list_init(&t->later);
     list_init(&t->telling);
@@ -366,6 +431,7 @@ void taskcluster_free(struct taskcluster *t)
     tc_files_free(t->files);
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);
+    free(t->operations);
     free(t);
 }
 

@@ -25,6 +25,7 @@
 struct taskcluster {
     struct backend *backend;
     struct taskcluster_settings settings;
+    const struct operation **operations; /* by method: of the queue, then of the object service */
     struct front_end ends[TASKCLUSTER_FRONT_ENDS]; /* the queue's, the objects', then the roots */
     struct tc_schemas *schemas;
     struct tc_files *files; /* the bytes of artifacts */
@@ -88,6 +89,8 @@ struct tc_call {
 void tc_discover_mount(struct front_end *ends, const struct front_end *like);
 
 /* --- tc_call.c --- */
+/* What each method needs, of the queue, then of the object service; free() it. */
+const struct operation **tc_operations_new(void);
 
 /* The name of the next parameter of a pattern from *at on, which moves; false behind the last. */
 bool tc_next_param(const char **at, struct str *name);

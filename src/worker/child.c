@@ -26,7 +26,7 @@ char **child_environment(char *const *extra, size_t count)
         n++;
     char **env = alloc_get((n + count + 1) * sizeof *env);
     for (size_t i = 0; i < n; i++) {
-        bool replaced = false;
+        bool replaced = same_name("TENAX_TOKEN=", environ[i]); /* it is the worker's own */
         for (size_t k = 0; k < count; k++)
             replaced |= same_name(extra[k], environ[i]);
         if (!replaced)

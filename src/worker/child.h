@@ -44,7 +44,7 @@ struct child {
 };
 
 /* A NULL-terminated environment: the worker's own, in which these `count` strings "NAME=value"
- * replace variables of the same name. Free with free(). */
+ * replace variables of the same name, and without its token. Free with free(). */
 char **child_environment(char *const *extra, size_t count);
 /* Whether exec would find the command. */
 bool child_can_run(const char *command);

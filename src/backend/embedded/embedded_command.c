@@ -134,10 +134,21 @@ static struct err resolve(struct embedded *b, struct command *c)
     size_t at = rows[c->kind].subject;
     must(at != NONE);
     TRY(engine_alias_find(b->engine, b->now, c->alias, &b->building->arena, &job, &found));
-    if (!found)
+    if (!found || !glob_list_matches(c->reach, job.queue))
         return embedded_no_alias(c->alias);
     memcpy((char *)c + at, &job.id, sizeof job.id);
     return err_none();
+}
+
+static struct err check_reach(struct embedded *b, const struct command *c)
+{
+    struct id id;
+    if (c->kind == CMD_ENQUEUE)
+        return embedded_reach_enqueue(b, c);
+    if (rows[c->kind].subject == NONE)
+        return err_none();
+    memcpy(&id, (const char *)c + rows[c->kind].subject, sizeof id);
+    return embedded_reach_job(b, c->reach, id);
 }
 
 void embedded_submit(struct backend *base, const struct command *c)
@@ -151,6 +162,8 @@ void embedded_submit(struct backend *base, const struct command *c)
         c = &known;
         refused = resolve(b, &known);
     }
+    if (refused.code == ERR_OK && c->reach.count)
+        refused = check_reach(b, c);
     if (refused.code == ERR_OK)
         start(b, c);
     else

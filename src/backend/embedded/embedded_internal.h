@@ -492,6 +492,12 @@ struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
 /* Uses the jobs that were judged. */
 struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
 
+/* embedded_reach.c */
+/* ERR_NOT_FOUND, as for any job that is not there, unless its queue is one of those. */
+struct err embedded_reach_job(struct embedded *b, struct glob_list reach, struct id id);
+/* Whether an enqueue names no job of other queues. */
+struct err embedded_reach_enqueue(struct embedded *b, const struct command *c);
+
 /* embedded_match.c */
 /* Whether the filter matches this job, as engine_read gave it, apart from its expression. */
 struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,

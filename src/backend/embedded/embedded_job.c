@@ -55,6 +55,7 @@ void embedded_read(struct embedded *b, const struct command *c, struct reply *r)
 
 struct names {
     struct arena *arena;
+    struct glob_list reach;
     struct str *at;
     size_t count, cap;
 };
@@ -62,14 +63,15 @@ struct names {
 static void add_name(void *ctx, struct str name)
 {
     struct names *n = ctx;
+    if (!glob_list_matches(n->reach, name))
+        return;
     ARENA_GROW(n->arena, n->at, n->count, n->cap, 64);
     n->at[n->count++] = arena_copy(n->arena, name);
 }
 
 void embedded_queue_names(struct embedded *b, const struct command *c, struct reply *r)
 {
-    (void)c;
-    struct names n = {.arena = &b->building->arena};
+    struct names n = {.arena = &b->building->arena, .reach = c->reach};
     engine_each_queue(b->engine, add_name, &n);
     r->names = n.at;
     r->count = n.count;

@@ -361,6 +361,8 @@ void embedded_kv_remove(struct embedded *b, const struct command *c, struct repl
     struct str prefix = record_kv_key(q->space, q->key, room);
     walk_begin(&w, b, prefix, prefix, false);
     for (int i = 0; !r->more && walk_next(&w, &e, &r->err); i++) {
+        if (q->space.len == 0 && e.space.at[0] == KV_LASTING)
+            break; /* they come last */
         r->more = i == REMOVE_AT_ONCE;
         r->count += !r->more && is_live(b, &e);
         if (!r->more)

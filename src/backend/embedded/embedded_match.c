@@ -54,6 +54,7 @@ static bool matches(const struct job_filter *f, const struct job *job)
            (!f->depends_on.set || depend_has(job->options.depends_on, f->depends_on.id)) &&
            (!f->group.len || str_eq(job->options.group, f->group)) &&
            is_one_of(job->queue, f->queues, f->queue_count) &&
+           glob_list_matches(f->reach, job->queue) &&
            is_one_of(job->type, f->types, f->type_count) &&
            draws_on(job->options.budgets, f->budgets, f->budget_count);
 }

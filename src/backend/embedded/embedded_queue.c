@@ -70,13 +70,23 @@ void embedded_queue_list(struct embedded *b, const struct command *command, stru
 {
     const struct queue_command *c = &command->queue;
     struct arena *a = &b->building->arena;
-    struct queue_view *views;
-    r->count = engine_queue_page(b->engine, b->now, c->name, c->limit, a, &views, &r->more);
-    r->queues = arena_get(a, (r->count + 1) * sizeof *r->queues);
-    for (size_t i = 0; i < r->count; i++) {
-        r->queues[i].view = views[i];
-        show(b, &r->queues[i]);
-    }
+    struct str from = c->name;
+    r->queues = arena_get(a, (c->limit + 1) * sizeof *r->queues);
+    do { /* more than once only for those who may not see all queues */
+        struct queue_view *views;
+        size_t n = engine_queue_page(b->engine, b->now, from, c->limit, a, &views, &r->more);
+        for (size_t i = 0; i < n; i++) {
+            from = views[i].name;
+            if (!glob_list_matches(command->reach, from))
+                continue;
+            r->queues[r->count].view = views[i];
+            show(b, &r->queues[r->count++]);
+            if (r->count < c->limit || (!r->more && i + 1 == n))
+                continue;
+            r->more = true;
+            return;
+        }
+    } while (r->more);
 }
 
 void embedded_queue_put(struct embedded *b, const struct command *c, struct reply *r)

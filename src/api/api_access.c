@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_access.h"
+
+#include "api/api_routes.h"
+#include "base/alloc.h"
+#include "base/glob.h"
+#include "base/must.h"
+#include "wire/wire_msgpack.h"
+
+const struct operation **api_operations_new(void)
+{
+    const struct operation **all = alloc_get(api_endpoint_count * sizeof *all);
+    for (size_t i = 0; i < api_endpoint_count; i++) {
+        all[i] = rights_find(RIGHTS_JOBS, api_endpoints[i].id);
+        must(all[i]); /* access/rights.def has every endpoint; so do tests/api/test_api_access.c */
+    }
+    return all;
+}
+
+static instant now_of(const struct api *a)
+{
+    return a->settings.now(a->settings.now_ctx);
+}
+
+/* Until an admin has a token everybody may do everything, as far as the listeners reach; but tokens
+ * are made, shown and deleted by this machine's own alone. */
+static struct err check_anonymous(const struct api *a, const struct endpoint *e,
+                                  const struct api_request *r)
+{
+    if (!e->tokens || (r->params->admin && a->settings.admin_loopback))
+        return err_none();
+    return err_make(ERR_NO_RIGHT, "while there is no token of an admin, tokens are managed over an "
+                                  "admin listener on the loopback interface");
+}
+
+struct err api_identify(const struct api *a, const struct endpoint *e, struct api_request *r)
+{
+    const struct operation *op = a->operations[e - api_endpoints];
+    const struct tokens *tokens = a->settings.tokens;
+    struct str text;
+    r->rights = op->right == RIGHT_NONE ? &rights_none : &rights_all;
+    if (!tokens || op->right == RIGHT_NONE)
+        return err_none();
+    if (tokens_bearer(r->http->authorization, &text)) {
+        TRY(tokens_check(tokens, text, now_of(a), &r->token));
+        r->rights = &r->token->rights;
+        return rights_check(r->rights, op);
+    }
+    if (tokens_admins(tokens))
+        return rights_check(NULL, op);
+    return check_anonymous(a, e, r);
+}
+
+void api_reply_refused(struct api *a, const struct api_request *r, const struct err *err)
+{
+    struct http_request bare = *r->http, json;
+    bare.body = (struct str){0};
+    /* Decides whether the answer is JSON or MessagePack. */
+    if (wire_msgpack_mentioned(bare.content_type, bare.accept)) {
+        struct err ok = api_unpack(a, r->x, &bare, &json);
+        must(ok.code == ERR_OK);
+    }
+    const char *extra =
+        err->code == ERR_UNIDENTIFIED ? "WWW-Authenticate: Bearer realm=\"tenax\"\r\n"
+        : err->code == ERR_BAD_CREDENTIALS
+            ? "WWW-Authenticate: Bearer realm=\"tenax\", error=\"invalid_token\"\r\n"
+            : NULL;
+    api_reply_error(r->x, err, extra);
+}
+
+/* --- queues --- */
+
+struct err api_may_queue(const struct api_request *r, struct str queue)
+{
+    return rights_queue(r->rights, queue);
+}
+
+static bool is_name(struct str pattern)
+{
+    return !memchr(pattern.at, '*', pattern.len);
+}
+
+struct err api_may_queues(const struct api_request *r, const struct str **queues, size_t *count)
+{
+    struct glob_list own = r->rights->queues;
+    for (size_t i = 0; i < *count; i++)
+        TRY(api_may_queue(r, (*queues)[i]));
+    if (*count || !own.count)
+        return err_none();
+    for (size_t i = 0; i < own.count; i++)
+        if (!is_name(own.at[i]))
+            return err_make(ERR_NO_RIGHT, "these credentials are limited to queues by a pattern: "
+                                          "the request must name some");
+    *queues = own.at;
+    *count = own.count;
+    return err_none();
+}
+
+struct err api_may_filter(const struct api_request *r, struct job_filter *f)
+{
+    /* Whether a payload matches an expression says what is in it. */
+    if (f->expression.len && !api_may_see(r))
+        return err_make(ERR_NO_RIGHT, "filter: these credentials lack the right '%s', to %s",
+                        rights_word(RIGHT_PAYLOADS), rights_meaning(RIGHT_PAYLOADS));
+    for (size_t i = 0; i < f->queue_count; i++)
+        TRY(api_may_queue(r, f->queues[i]));
+    if (!f->queue_count)
+        f->reach = r->rights->queues;
+    return err_none();
+}
+
+/* --- payloads --- */
+
+bool api_may_see(const struct api_request *r)
+{
+    return rights_have(r->rights, RIGHT_PAYLOADS);
+}
+
+void api_hide_payloads(const struct call *c, const struct reply *r)
+{
+    for (size_t i = 0; c->blind && r->err.code == ERR_OK && i < r->count; i++)
+        r->jobs[i].payload = (struct str){0};
+}
+
+/* --- streams --- */
+
+bool api_is_over(const struct api *a, const struct token *t, const struct token *of)
+{
+    return t && (of ? t == of : !token_is_live(t, now_of(a)));
+}

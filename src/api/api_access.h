@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_API_ACCESS_H
+#define API_API_ACCESS_H
+
+/* Who sends a request, and what of it is allowed: the rights of access/rights.h, applied to the
+ * endpoints of the Jobs API. Every handler asks here about the queues that a request names; what is
+ * known to the backend alone it decides by the `reach` that commands carry. */
+
+#include "access/tokens.h"
+#include "api/api_internal.h"
+
+struct endpoint;
+struct held;
+
+/* Says in r who sends the request. ERR_UNIDENTIFIED, ERR_BAD_CREDENTIALS, ERR_NO_RIGHT: it is
+ * refused, whatever it is about. */
+NODISCARD struct err api_identify(const struct api *a, const struct endpoint *e,
+                                  struct api_request *r);
+/* Answers a request that was refused for want of credentials or rights. */
+void api_reply_refused(struct api *a, const struct api_request *r, const struct err *err);
+
+/* ERR_NO_RIGHT unless the sender's rights reach to the queue. */
+NODISCARD struct err api_may_queue(const struct api_request *r, struct str queue);
+/* The same of a list of queues from which jobs are to come; an empty one becomes the sender's
+ * queues, if these are names and not patterns, and is refused otherwise. */
+NODISCARD struct err api_may_queues(const struct api_request *r, const struct str **queues,
+                                    size_t *count);
+/* The same of a filter; one that names no queue becomes limited to the sender's. */
+NODISCARD struct err api_may_filter(const struct api_request *r, struct job_filter *f);
+/* Whether the sender may see payloads, results and checkpoints. */
+bool api_may_see(const struct api_request *r);
+/* Leaves out the payloads of a reply unless the call's sender may see them. */
+void api_hide_payloads(const struct call *c, const struct reply *r);
+
+/* --- runs and who holds them (api_held.c) --- */
+
+struct held *api_held_new(void);
+void api_held_free(struct held *h);
+/* The run was handed out to the owner of the token; NULL: to somebody unknown. */
+void api_held_note(struct api *a, const struct token *holder, struct id job, uint64_t run_token);
+/* Whether this sender may report about the run: a worker only about those that it holds. A report
+ * that names no run by its token gets that of the run that the sender holds. */
+NODISCARD struct err api_may_report(const struct api *a, const struct api_request *r,
+                                    struct run_ref *ref);
+bool api_holds(const struct api *a, const struct api_request *r, struct id job);
+/* Whether somebody else than this one is known to hold the job's run. */
+bool api_held_by_other(const struct api *a, const struct token *who, struct id job);
+
+/* --- tokens (api_tokens.c) --- */
+
+/* The handlers of GET, POST and DELETE. */
+void api_tokens(struct api *a, const struct api_request *r);
+void api_token_create(struct api *a, const struct api_request *r);
+void api_token_remove(struct api *a, const struct api_request *r);
+/* Writes when tokens were last used, a bounded number at a time. */
+void api_tokens_heartbeat(struct api *a);
+/* Ends streams and waiting claims of a token that counts no more; NULL: of every such token. */
+void api_end_streams(struct api *a, const struct token *of);
+void api_events_end(struct api_events *h, const struct token *of);
+/* Whether streams of this token are to end. */
+bool api_is_over(const struct api *a, const struct token *t, const struct token *of);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Tokens over HTTP, and on the disk: each is an entry of the backend, with a hash instead of what
+ * is secret. */
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+
+#include "api/api_access.h"
+#include "api/api_routes.h"
+#include "base/alloc.h"
+#include "base/array.h"
+#include "base/log.h"
+#include "base/must.h"
+
+/* Its entries outlive POST /reset. */
+#define SPACE STR("~tokens")
+
+#define KEPT_PER_BEAT 64
+#define USED_STEP_MS  60000 /* the last use is written at most once in that time */
+
+/* --- answers --- */
+
+static void write_roles(struct buf *b, const void *token)
+{
+    const struct token *t = token;
+    buf_byte(b, '[');
+    for (int r = 0, n = 0; r < ROLE_COUNT; r++)
+        if (t->roles & 1u << r)
+            buf_print(b, "%s\"%s\"", n++ ? "," : "", rights_role_word((enum role)r));
+    buf_byte(b, ']');
+}
+
+static void write_id(struct buf *b, const void *token)
+{
+    json_write_string(b, token_id(token));
+}
+
+static bool was_used(const void *token)
+{
+    return ((const struct token *)token)->used != 0;
+}
+
+static void write_used(struct buf *b, const void *token)
+{
+    buf_int(b, ((const struct token *)token)->used);
+}
+
+static const struct shape_member token_members[] = {
+    {MEMBER_MADE("id", ALWAYS, "string", write_id, "by which it is deleted")},
+    {MEMBER(struct token, name, "name", IF_SET, "for people")},
+    {MEMBER_MADE("roles", ALWAYS, "string[]", write_roles, NULL)},
+    {MEMBER_LIST(struct token, rights.queues.at, rights.queues.count, "queues", ALWAYS,
+                 "patterns of the queues that it is limited to; none: all queues")},
+    {MEMBER(struct token, payloads, "payloads", ALWAYS, "a viewer with it sees payloads")},
+    {MEMBER(struct token, created, "created_at", ALWAYS, NULL)},
+    {MEMBER(struct token, expires, "expires_at", OR_NULL, "null: never")},
+    {MEMBER_MADE("used_at", OR_NULL, "integer", write_used, "when it was last sent",
+                 .is_set = was_used)},
+};
+const struct shape api_token_shape = {.name = "Token", SHAPE_MEMBERS(token_members)};
+
+struct made {
+    const struct token *token;
+    struct str text;
+};
+
+static const struct shape_member made_members[] = {
+    {MEMBERS_AT(struct made, token, &api_token_shape)},
+    {MEMBER(struct made, text, "token", ALWAYS,
+            "what is sent as Authorization: Bearer; it is "
+            "shown here and never again")},
+};
+const struct shape api_token_made_shape = {.name = "NewToken", SHAPE_MEMBERS(made_members)};
+
+/* --- the body --- */
+
+struct token_fields {
+    struct token_spec spec;
+    struct name_list queues;
+};
+
+static struct err read_role(struct json_cursor *c, struct arena *a, unsigned *roles)
+{
+    struct str word;
+    enum role role;
+    TRY(field_text(c, a, &word));
+    if (!rights_role_parse(word, &role))
+        return err_make(ERR_BAD_VALUE, "viewer, producer, worker, operator or admin, not '%.*s'",
+                        (int)(word.len < 32 ? word.len : 32), word.at);
+    *roles |= 1u << role;
+    return err_none();
+}
+
+static struct err read_roles(struct json_cursor *c, struct arena *a, void *roles)
+{
+    bool more;
+    TRY(json_enter_array(c));
+    for (;;) {
+        TRY(json_next_element(c, &more));
+        if (!more)
+            return err_none();
+        TRY(read_role(c, a, roles));
+    }
+}
+
+static struct err read_patterns(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct token_spec *spec = out;
+    struct str *list = arena_get(a, RIGHTS_PATTERNS_MAX * sizeof *list);
+    bool more;
+    spec->queues = list;
+    TRY(json_enter_array(c));
+    for (;;) {
+        TRY(json_next_element(c, &more));
+        if (!more && spec->queue_count == 0)
+            return err_make(ERR_BAD_VALUE, "an empty list would be no queue; leave it out for all");
+        if (!more)
+            return err_none();
+        if (spec->queue_count == RIGHTS_PATTERNS_MAX)
+            return err_make(ERR_TOO_MANY, "at most %d", RIGHTS_PATTERNS_MAX);
+        TRY(field_text(c, a, &list[spec->queue_count++]));
+    }
+}
+
+#define SPEC(member) offsetof(struct token_spec, member)
+
+static const struct field token_table[] = {
+    {"roles", true, read_roles, SPEC(roles),
+     .doc = "string[]: one or more of viewer, producer, worker, operator and admin"},
+    {"queues", false, read_patterns, 0, true,
+     "string[..$]: patterns of queues, in which * stands for any text; without them all queues",
+     RIGHTS_PATTERNS_MAX},
+    {"payloads", false, field_bool, SPEC(payloads), true, "boolean: a viewer is to see payloads"},
+    {"name", false, field_text, SPEC(name), true, "string 0..$: for people", TOKEN_NAME_MAX},
+    {"expires_at", false, field_instant, SPEC(expires), true,
+     "integer 0..: milliseconds since 1970 (UTC); without it the token does not expire"},
+};
+const struct api_body api_token_body = {API_FIELDS(token_table)};
+
+/* --- keeping --- */
+
+struct keeping {
+    struct api *api;
+    struct token *token;
+    void (*done)(void *ctx, struct token *token, const struct err *err);
+    void *ctx;
+};
+
+static struct str value_of(const struct token *t, struct arena *a)
+{
+    struct buf b = {0};
+    token_write(t, &b);
+    struct str value = arena_copy(a, buf_view(&b));
+    buf_fini(&b);
+    return value;
+}
+
+static void submit_put(struct api *a, const struct kv_change *changes, size_t count, reply_fn done,
+                       void *ctx)
+{
+    struct command c = {.kind = CMD_KV_PUT, .done = done, .ctx = ctx};
+    c.kv_put = (struct kv_put){.changes = changes, .count = count};
+    backend_submit(a->backend, &c);
+}
+
+static struct kv_change change_of(const struct token *t, struct arena *a, bool remove)
+{
+    struct kv_change c = {.remove = remove};
+    c.entry = (struct kv_entry){.space = SPACE, .key = token_id(t), .expires = INSTANT_NONE};
+    if (!remove)
+        c.entry.value = value_of(t, a);
+    return c;
+}
+
+static void on_kept(void *ctx, const struct reply *r)
+{
+    struct keeping *k = ctx;
+    if (r->err.code == ERR_OK && !tokens_find(k->api->settings.tokens, token_id(k->token)))
+        tokens_add(k->api->settings.tokens, k->token);
+    k->done(k->ctx, k->token, &r->err);
+    if (r->err.code != ERR_OK)
+        token_free(k->token);
+    free(k);
+}
+
+void api_token_keep(struct api *a, struct token *token,
+                    void (*done)(void *ctx, struct token *token, const struct err *err), void *ctx)
+{
+    struct arena scratch = {0};
+    struct keeping *k = ALLOC(struct keeping);
+    *k = (struct keeping){a, token, done, ctx};
+    const struct kv_change change = change_of(token, &scratch, false);
+    submit_put(a, &change, 1, on_kept, k);
+    arena_fini(&scratch);
+}
+
+/* --- POST /tokens --- */
+
+struct create_call {
+    struct call call; /* must be first */
+    char text[TOKEN_TEXT_LEN];
+};
+
+static void on_created(void *ctx, struct token *token, const struct err *err)
+{
+    struct create_call *c = ctx;
+    struct buf *b = &c->call.api->scratch;
+    const struct made made = {token, {c->text, sizeof c->text}};
+    if (err->code == ERR_OK) {
+        b->len = 0;
+        shape_write(b, &api_token_made_shape, &made, SHAPE_AS_IT_IS);
+        api_reply_json(c->call.x, 201, b);
+        OPENSSL_cleanse(b->at, b->len);
+        b->len = 0;
+        log_info("access: token %.*s was made", TOKEN_ID_LEN, token->id);
+    } else {
+        api_reply_error(c->call.x, err, NULL);
+    }
+}
+
+static struct err decode(struct api *a, const struct api_request *r, struct token_spec *spec)
+{
+    *spec = (struct token_spec){.expires = INSTANT_NONE};
+    spec->created = a->settings.now(a->settings.now_ctx);
+    TRY(api_decode_body(a, r->http, token_table, COUNT(token_table), false, spec));
+    if (instant_is_set(spec->expires) && spec->expires.ms <= spec->created.ms)
+        return err_make(ERR_BAD_VALUE, "expires_at: that time is over");
+    return tokens_check_room(a->settings.tokens);
+}
+
+void api_token_create(struct api *a, const struct api_request *r)
+{
+    struct create_call *call = ARENA_NEW(r->http->arena, struct create_call);
+    struct token_spec spec;
+    struct token *token;
+    call->call = (struct call){.api = a, .x = r->x};
+    struct err err = decode(a, r, &spec);
+    if (err.code == ERR_OK)
+        err = token_new(&spec, &token, call->text);
+    if (err.code == ERR_OK)
+        api_token_keep(a, token, on_created, call);
+    else
+        api_reply_error(r->x, &err, NULL);
+}
+
+/* --- GET /tokens --- */
+
+static void write_all(struct buf *b, const void *tokens)
+{
+    size_t at = 0;
+    buf_byte(b, '[');
+    for (const struct token *t; (t = tokens_next(tokens, &at));) {
+        if (b->at[b->len - 1] != '[')
+            buf_byte(b, ',');
+        shape_write(b, &api_token_shape, t, SHAPE_AS_IT_IS);
+    }
+    buf_byte(b, ']');
+}
+
+static const struct shape_member tokens_members[] = {
+    {MEMBER_MADE("tokens", ALWAYS, "Token[]", write_all, "in the order in which they were made")},
+};
+const struct shape api_tokens_shape = {.name = "Tokens", SHAPE_MEMBERS(tokens_members)};
+
+void api_tokens(struct api *a, const struct api_request *r)
+{
+    struct err err = api_check_media(r->http);
+    if (err.code != ERR_OK) {
+        api_reply_error(r->x, &err, NULL);
+        return;
+    }
+    a->scratch.len = 0;
+    shape_write(&a->scratch, &api_tokens_shape, a->settings.tokens, SHAPE_AS_IT_IS);
+    api_reply_json(r->x, 200, &a->scratch);
+}
+
+/* --- DELETE /tokens/{id} --- */
+
+static struct err check_removal(const struct api *a, const struct api_request *r,
+                                struct token **token)
+{
+    struct str id = r->params->at[0];
+    TRY(api_check_media(r->http));
+    *token = tokens_find(a->settings.tokens, id);
+    if (!*token)
+        return err_make(ERR_NOT_FOUND, "there is no token '%.*s'", (int)(id.len < 32 ? id.len : 32),
+                        id.at);
+    if ((*token)->roles & 1u << ROLE_ADMIN && tokens_admins(a->settings.tokens) == 1)
+        return err_make(ERR_CONFLICT, "it is the only token of an admin: nobody could make tokens "
+                                      "any more; make another one first");
+    return err_none();
+}
+
+static void on_removed(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    api_reply_empty(c, r);
+}
+
+/* It is void before that is durable: a crash in between would be as if it had come before. */
+void api_token_remove(struct api *a, const struct api_request *r)
+{
+    struct token *token = NULL;
+    struct err err = check_removal(a, r, &token);
+    if (err.code != ERR_OK) {
+        api_reply_error(r->x, &err, NULL);
+        return;
+    }
+    tokens_revoke(a->settings.tokens, token);
+    log_info("access: token %.*s was deleted", TOKEN_ID_LEN, token->id);
+    const struct kv_change change = change_of(token, NULL, true);
+    submit_put(a, &change, 1, on_removed, api_call(a, r));
+    api_end_streams(a, token);
+}
+
+/* --- the last use --- */
+
+static void ignore(void *ctx, const struct reply *r)
+{
+    (void)ctx;
+    (void)r;
+}
+
+void api_tokens_heartbeat(struct api *a)
+{
+    struct kv_change changes[KEPT_PER_BEAT];
+    struct arena scratch = {0};
+    size_t at = 0, count = 0;
+    if (!a->settings.tokens)
+        return;
+    for (struct token *t; count < KEPT_PER_BEAT && (t = tokens_next(a->settings.tokens, &at));) {
+        if (t->used - t->used_kept < USED_STEP_MS)
+            continue;
+        t->used_kept = t->used;
+        changes[count++] = change_of(t, &scratch, false);
+    }
+    if (count)
+        submit_put(a, changes, count, ignore, NULL);
+    arena_fini(&scratch);
+    api_end_streams(a, NULL);
+}
+
+/* --- at the start --- */
+
+struct loading {
+    struct api *api;
+    bool *busy;
+    struct err *err;
+    char after[TOKEN_ID_LEN];
+};
+
+static void load_page(struct loading *l, struct str after);
+
+static struct err add_page(struct tokens *tokens, const struct reply *r)
+{
+    TRY(r->err);
+    for (size_t i = 0; i < r->count; i++) {
+        struct token *t;
+        TRY(token_read(r->kv[i].value, &t));
+        if (tokens_check_room(tokens).code == ERR_OK && !tokens_find(tokens, token_id(t)))
+            tokens_add(tokens, t);
+        else
+            token_free(t);
+    }
+    return err_none();
+}
+
+static void on_page(void *ctx, const struct reply *r)
+{
+    struct loading *l = ctx;
+    *l->err = add_page(l->api->settings.tokens, r);
+    if (l->err->code == ERR_OK && r->more) {
+        load_page(l, r->kv_after);
+        return;
+    }
+    *l->busy = false;
+    free(l);
+}
+
+static void load_page(struct loading *l, struct str after)
+{
+    struct command c = {.kind = CMD_KV_LIST, .done = on_page, .ctx = l};
+    c.kv = (struct kv_query){.space = SPACE, .after = after, .limit = KV_PAGE_MAX};
+    backend_submit(l->api->backend, &c);
+}
+
+void api_load_tokens(struct api *a, bool *busy, struct err *err)
+{
+    struct loading *l = ALLOC(struct loading);
+    *busy = true;
+    *l = (struct loading){.api = a, .busy = busy, .err = err};
+    load_page(l, (struct str){0});
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* token: who may use the server. POST|GET /tokens, DELETE /tokens/ID; or, without a server, a file
+ * that it takes in when it starts. */
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "access/token_file.h"
+#include "cli/commands.h"
+#include "client/client.h"
+#include "client/input.h"
+#include "client/view.h"
+#include "client/when.h"
+
+struct token_args {
+    struct client_args client;
+    const char *role, *queues, *name, *root_dir;
+    span expires;
+    bool payloads;
+};
+
+#define AT(field) offsetof(struct token_args, field)
+
+static const struct option_def options[] = {
+    {"role", "ROLES", OPTION_TEXT, AT(role),
+     .help = "create: viewer, producer, worker, operator, admin; or several, as a,b"},
+    {"queues", "PATTERNS", OPTION_TEXT, AT(queues),
+     .help = "create: limit it to these queues, as a,b; * stands for any text"},
+    {"expires", "DURATION", OPTION_SPAN, AT(expires),
+     .help = "create: how long it is good; without it until it is deleted"},
+    {"name", "TEXT", OPTION_TEXT, AT(name), .help = "create: what the list is to call it"},
+    {"payloads", NULL, OPTION_SWITCH, AT(payloads),
+     .help = "create: a viewer with it sees payloads, too"},
+    {"root-dir", "DIR", OPTION_TEXT, AT(root_dir),
+     .help = "create: leave it in the root directory of a server on this machine, which takes it "
+             "in when it starts or gets SIGHUP; nobody is asked"},
+    {"url", "URL", OPTION_TEXT, AT(client.url), .env = "TENAX_ADMIN_URL",
+     .def = "http://127.0.0.1:8901", .help = "the server's admin listener"},
+    CLIENT_TLS_OPTIONS(struct token_args),
+    {"http-timeout", "DURATION", OPTION_SPAN, AT(client.timeout), .env = "TENAX_HTTP_TIMEOUT",
+     .def = "30s", .help = "how long to wait for an answer"},
+    {"output", "FORMAT", OPTION_CHOICE, AT(client.output), .choices = "table|json",
+     .env = "TENAX_OUTPUT", .def = "table", .help = "for people or for programs", .letter = 'o'},
+    {0},
+};
+
+const struct subcommand token_command = {
+    .name = "token",
+    .usage = "[list] | create --role ROLE [OPTIONS] | delete ID",
+    .summary = "make, list or delete tokens, by which the server knows who asks",
+    .about =
+        "create prints the token and nothing else; it is never shown again. Programs send it: the "
+        "commands of tenax from the variable TENAX_TOKEN or from a file (--token-file), others as "
+        "the header `Authorization: Bearer TOKEN`.\n"
+        "Until there is a token of an admin, whoever reaches the server may do everything, and "
+        "tokens are made over its admin listener. From the first one on, every request but "
+        "GET /health needs a token. docs/access.md says what each role may do.\n"
+        "With --root-dir a token is made without asking the server, also while it is stopped: "
+        "nobody is locked out who can write to its directory.",
+    .examples = "  tenax token create --role admin > ~/.tenax-token && chmod 600 ~/.tenax-token\n"
+                "  tenax token create --role worker --queues 'mail-*' --expires 90d\n"
+                "  tenax token create --role admin --root-dir /var/lib/tenax\n"
+                "  tenax token delete 0f3c8a91d2b4e675\n",
+    .options = options,
+    .words = "list|create|delete",
+};
+
+/* --- create --- */
+
+static void write_body(const struct token_args *args, instant now, struct buf *b)
+{
+    buf_lit(b, "{\"roles\":");
+    input_names(b, args->role);
+    if (args->queues) {
+        buf_lit(b, ",\"queues\":");
+        input_names(b, args->queues);
+    }
+    if (args->name) {
+        buf_lit(b, ",\"name\":");
+        json_write_string(b, str_from(args->name));
+    }
+    if (args->expires.ms)
+        buf_print(b, ",\"expires_at\":%lld", (long long)instant_add(now, args->expires).ms);
+    buf_print(b, ",\"payloads\":%s}", args->payloads ? "true" : "false");
+}
+
+static int print_token(struct str token)
+{
+    bool good = fwrite(token.at, 1, token.len, stdout) == token.len && putchar('\n') == '\n' &&
+                fflush(stdout) == 0;
+    return good ? CLI_OK : CLI_REFUSED;
+}
+
+static int create(struct client *c, const struct token_args *args)
+{
+    write_body(args, c->now, &c->call.body);
+    int code = client_ask(c, "POST", "/tokens");
+    if (code == CLI_OK)
+        code = print_token(view_text(&c->arena, client_answer(c), "token"));
+    return code;
+}
+
+static bool next_name(const char **list, struct str *name)
+{
+    size_t n = strcspn(*list, ",");
+    *name = (struct str){*list, n};
+    *list += n + ((*list)[n] == ',');
+    return n > 0;
+}
+
+static struct err read_spec(const struct token_args *args, struct str *queues,
+                            struct token_spec *spec)
+{
+    const char *rest = args->role;
+    struct str word;
+    enum role role;
+    while (next_name(&rest, &word)) {
+        if (!rights_role_parse(word, &role))
+            return err_make(ERR_BAD_VALUE, "there is no role '%.*s'",
+                            (int)(word.len < 32 ? word.len : 32), word.at);
+        spec->roles |= 1u << role;
+    }
+    rest = args->queues ? args->queues : "";
+    spec->queues = queues;
+    while (next_name(&rest, &word)) {
+        if (spec->queue_count == RIGHTS_PATTERNS_MAX)
+            return err_make(ERR_TOO_MANY, "--queues: at most %d", RIGHTS_PATTERNS_MAX);
+        queues[spec->queue_count++] = word;
+    }
+    spec->name = str_from(args->name ? args->name : "");
+    spec->payloads = args->payloads;
+    return err_none();
+}
+
+static int create_here(const struct token_args *args, instant now)
+{
+    struct str queues[RIGHTS_PATTERNS_MAX];
+    struct token_spec spec = {.created = now, .expires = INSTANT_NONE};
+    char text[TOKEN_TEXT_LEN];
+    struct token *token = NULL;
+    if (args->expires.ms)
+        spec.expires = instant_add(now, args->expires);
+    struct err err = read_spec(args, queues, &spec);
+    if (err.code == ERR_OK)
+        err = token_new(&spec, &token, text);
+    if (err.code == ERR_OK)
+        err = token_file_write(args->root_dir, token);
+    token_free(token);
+    int code = CLI_REFUSED;
+    if (err.code == ERR_OK)
+        code = print_token((struct str){text, sizeof text});
+    else
+        fprintf(stderr, "tenax token: %s\n", err.msg);
+    OPENSSL_cleanse(text, sizeof text);
+    return code;
+}
+
+/* --- list --- */
+
+static struct str joined(struct client *c, struct str list)
+{
+    struct buf b = {0};
+    struct view_list l = view_list(list);
+    for (struct str item; view_next(&l, &item);) {
+        if (b.len)
+            buf_byte(&b, ',');
+        if (item.len > 1)
+            buf_add(&b, item.at + 1, item.len - 2);
+    }
+    struct str text = arena_copy(&c->arena, buf_view(&b));
+    buf_fini(&b);
+    return text;
+}
+
+static void add_time(struct client *c, struct table *t, struct str token, const char *member)
+{
+    struct buf b = {0};
+    int64_t at;
+    if (view_int(token, member, &at))
+        when_relative(&b, (instant){at}, c->now);
+    else
+        buf_lit(&b, "never");
+    table_add(t, b.len > 5 ? TABLE_PLAIN : TABLE_FAINT, buf_view(&b));
+    buf_fini(&b);
+}
+
+static void print_list(struct client *c)
+{
+    static const char *const headers[] = {"ID", "ROLES", "QUEUES", "NAME", "EXPIRES", "USED", NULL};
+    struct table t;
+    struct buf out = {0};
+    table_init(&t, headers);
+    struct view_list l = view_list(view_get(client_answer(c), "tokens"));
+    for (struct str token; view_next(&l, &token);) {
+        struct str queues = joined(c, view_get(token, "queues"));
+        table_add(&t, TABLE_PLAIN, view_text(&c->arena, token, "id"));
+        table_add(&t, TABLE_PLAIN, joined(c, view_get(token, "roles")));
+        table_add(&t, TABLE_PLAIN, queues.len ? queues : STR("all"));
+        table_add(&t, TABLE_PLAIN, view_text(&c->arena, token, "name"));
+        add_time(c, &t, token, "expires_at");
+        add_time(c, &t, token, "used_at");
+    }
+    table_write(&t, &out, c->colour, c->width);
+    subcommand_print(stdout, &out);
+    table_fini(&t);
+    buf_fini(&out);
+}
+
+static int list(struct client *c)
+{
+    int code = client_ask(c, "GET", "/tokens");
+    if (code != CLI_OK)
+        return code;
+    struct view_list l = view_list(view_get(client_answer(c), "tokens"));
+    struct str first;
+    if (c->args.output == CLIENT_JSON)
+        client_print_answer(c);
+    else if (view_next(&l, &first))
+        print_list(c);
+    else
+        fputs("There are no tokens: whoever reaches the server may do everything.\n", stderr);
+    return CLI_OK;
+}
+
+/* --- the command --- */
+
+static int delete (struct client *c, const char *id)
+{
+    struct buf path = {0};
+    buf_lit(&path, "/tokens");
+    client_segment(&path, str_from(id));
+    int code = client_ask(c, "DELETE", client_path(&path));
+    if (code == CLI_OK)
+        fprintf(stderr, "Deleted the token %s.\n", id);
+    buf_fini(&path);
+    return code;
+}
+
+static bool is(const struct options *o, const char *verb)
+{
+    return strcmp(o->rest_count ? o->rest[0] : "list", verb) == 0;
+}
+
+static const char *check(const struct token_args *args, const struct options *o)
+{
+    bool about_new = args->role || args->queues || args->name || args->payloads ||
+                     args->expires.ms || args->root_dir;
+    if (!is(o, "list") && !is(o, "create") && !is(o, "delete"))
+        return "list, create or delete is meant";
+    if (is(o, "create") && o->rest_count > 1)
+        return "create takes no words, only options";
+    if (is(o, "create"))
+        return !args->role || !*args->role ? "--role is needed" : NULL;
+    if (about_new)
+        return "these options are for create";
+    if (is(o, "list"))
+        return o->rest_count > 1 ? "list takes no name" : NULL;
+    return o->rest_count != 2 || !*o->rest[1] ? "which token? `tenax token list` has their ids"
+                                              : NULL;
+}
+
+int token_main(int argc, char **argv)
+{
+    struct token_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!subcommand_begin(&token_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    const char *wrong = check(&args, &o);
+    if (wrong)
+        return subcommand_usage(&token_command, "%s", wrong);
+    if (args.root_dir)
+        return create_here(&args, when_now());
+    code = client_open(&c, &token_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    if (is(&o, "create"))
+        code = create(&c, &args);
+    else
+        code = is(&o, "list") ? list(&c) : delete (&c, o.rest[1]);
+    client_close(&c);
+    return code;
+}
