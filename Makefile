@@ -72,6 +72,7 @@ test-waiting:
 test-working:
 	@$(MAKE) --no-print-directory test-unit
 	@$(MAKE) --no-print-directory test-http
+	@$(MAKE) --no-print-directory test-io-threads
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory test-asan
 
@@ -82,6 +83,15 @@ test-unit: all
 test-http: all
 	@tools/setup test
 	@$(SUITE) http $(wildcard tests/http/*.test.js)
+
+# What a connection can do, when threads of their own serve connections.
+IO_THREADED = backup claim enqueue events http2 msgpack protocol restart take taskcluster_content \
+	taskcluster_poll tls
+
+## test-io-threads: a part of the HTTP tests with connections on two threads
+test-io-threads: all
+	@tools/setup test
+	@TEST_IO_THREADS=2 $(SUITE) io-threads $(IO_THREADED:%=tests/http/%.test.js)
 
 ## test-builds: what needs a RabbitMQ; each test starts a node of its own
 test-builds: all

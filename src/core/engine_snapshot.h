@@ -37,10 +37,11 @@ struct snapshot_ids {
     size_t count;
 };
 
-/* Puts the jobs of a complete snapshot into a new engine, to which queues, groups and the newest
- * event were restored, but no job. `chunks` are what its steps gave, in their order; `touched` may
- * be in any order. *rest receives the jobs that engine_restore_job is to be called for, with what
- * their records say, unless they are there no more. ERR_CORRUPT, and then nothing was restored. */
+/* Puts the jobs of a complete snapshot into a new engine, to which queues, groups, leases and
+ * the newest event were restored, but no job. `chunks` are what its steps gave, in their order;
+ * `touched` may be in any order. *rest receives the jobs that engine_restore_job is to be called
+ * for, with what their records say, unless they are there no more. ERR_CORRUPT, and then nothing
+ * was restored. */
 NODISCARD struct err engine_snapshot_load(struct engine *e, instant now, const struct str *chunks,
                                           size_t count, struct snapshot_ids touched,
                                           struct snapshot_ids *rest);

@@ -490,6 +490,15 @@ static void load_fini(struct load *l)
     free(l);
 }
 
+/* A lease is no record of the job. */
+static void add_leased(struct load *l)
+{
+    const struct idmap *leases = &l->e->restored_leases;
+    for (size_t i = 0; i < leases->cap; i++)
+        if (leases->slots[i].val)
+            add_rest(l, leases->slots[i].id);
+}
+
 struct err engine_snapshot_load(struct engine *e, instant now, const struct str *chunks,
                                 size_t count, struct snapshot_ids touched,
                                 struct snapshot_ids *rest)
@@ -499,6 +508,7 @@ struct err engine_snapshot_load(struct engine *e, instant now, const struct str 
     l->now = now;
     for (size_t i = 0; i < touched.count; i++)
         add_rest(l, touched.ids[i]);
+    add_leased(l);
     bool good = pass(l, chunks, count, gather);
     sort_rest(l);
     l->due_build = btree_build_begin(&l->deadlines);

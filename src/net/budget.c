@@ -16,15 +16,68 @@
 #define PATIENCE_MS 2000
 #define IDLE_MS     400
 
+static bool is_shared(const struct budget_pool *p)
+{
+    return p->first->next != NULL;
+}
+
+/* Alone in its pool, a thread need not lock the bus. */
+static uint64_t change(const struct budget_pool *p, _Atomic uint64_t *n, uint64_t by)
+{
+    if (is_shared(p))
+        return atomic_fetch_add(n, by) + by;
+    uint64_t now = atomic_load_explicit(n, memory_order_relaxed) + by;
+    atomic_store_explicit(n, now, memory_order_relaxed);
+    return now;
+}
+
+static uint64_t held_now(const struct http_budget *b)
+{
+    return atomic_load_explicit(&b->pool->held, memory_order_relaxed);
+}
+
 void budget_init(struct http_budget *b, uint64_t most)
 {
-    *b = (struct http_budget){.most = most};
+    *b = (struct http_budget){.pool = &b->own};
+    b->own.most = most;
+    b->own.first = b;
     TAILQ_INIT(&b->waiting);
+}
+
+void budget_join(struct http_budget *b, struct http_budget *of, void (*room)(void *ctx), void *ctx)
+{
+    if (b != of) {
+        budget_init(b, 0);
+        b->pool = of->pool;
+        b->next = of->pool->first;
+        of->pool->first = b;
+    }
+    b->room = room;
+    b->room_ctx = ctx;
+}
+
+void budget_leave(struct http_budget *b)
+{
+    struct http_budget **at = &b->pool->first;
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
 }
 
 void budget_add(struct http_budget *b, uint64_t bytes)
 {
-    b->held += bytes;
+    change(b->pool, &b->pool->held, bytes);
+}
+
+/* Something of b waits from now on; or nothing any more. */
+static void set_waits(struct http_budget *b, bool waits)
+{
+    if (atomic_exchange(&b->waits, waits) == waits)
+        return;
+    if (waits)
+        atomic_fetch_add(&b->pool->waiting, 1);
+    else
+        atomic_fetch_sub(&b->pool->waiting, 1);
 }
 
 static void stop_waiting(struct http_budget *b, struct conn *c)
@@ -35,25 +88,90 @@ static void stop_waiting(struct http_budget *b, struct conn *c)
     c->wants_room = false;
 }
 
-void budget_release(struct http_budget *b, uint64_t bytes)
+/* A quarter is free. */
+static bool is_roomy(const struct budget_pool *p, uint64_t held)
 {
-    must(bytes <= b->held);
-    b->held -= bytes;
-    if (b->held < b->most / 2)
-        b->full_since = 0;
+    return held <= p->most - p->most / 4;
+}
+
+void budget_retry(struct http_budget *b)
+{
     struct conn *c;
-    while (b->held <= b->most - b->most / 4 && (c = TAILQ_FIRST(&b->waiting))) {
+    if (!atomic_load(&b->waits) || !is_roomy(b->pool, held_now(b)))
+        return;
+    set_waits(b, false);
+    while ((c = TAILQ_FIRST(&b->waiting))) {
         stop_waiting(b, c);
         conn_wake(c);
     }
 }
 
+static void notify_others(const struct http_budget *b)
+{
+    for (struct http_budget *other = b->pool->first; other; other = other->next)
+        if (other != b && atomic_load(&other->waits))
+            other->room(other->room_ctx);
+}
+
+void budget_release(struct http_budget *b, uint64_t bytes)
+{
+    struct budget_pool *p = b->pool;
+    if (bytes == 0 && !atomic_load_explicit(&p->waiting, memory_order_relaxed))
+        return;
+    uint64_t held = change(p, &p->held, -bytes);
+    must(held + bytes >= held);
+    if (held < p->most / 2)
+        atomic_store_explicit(&p->full_since, 0, memory_order_relaxed);
+    if (!is_roomy(p, held) || !atomic_load(&p->waiting))
+        return;
+    budget_retry(b);
+    if (is_shared(p))
+        notify_others(b);
+}
+
+void budget_reserve(struct http_budget *b, uint64_t bytes)
+{
+    change(b->pool, &b->pool->reserved, bytes);
+}
+
+void budget_unreserve(struct http_budget *b, uint64_t bytes)
+{
+    change(b->pool, &b->pool->reserved, -bytes);
+}
+
+bool budget_is_exhausted(const struct http_budget *b)
+{
+    return held_now(b) >= b->pool->most;
+}
+
+static void note_full(struct http_budget *b, uint64_t now)
+{
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&b->pool->full_since, &none, now);
+}
+
+static bool is_full(const struct budget_pool *p)
+{
+    uint64_t reserved = atomic_load(&p->reserved), held = atomic_load(&p->held);
+    return held > reserved && held - reserved >= p->most;
+}
+
+/* Once more after what waits is known: others release without looking at it before. */
+bool budget_is_full(struct http_budget *b, uint64_t now)
+{
+    if (!is_full(b->pool))
+        return false;
+    set_waits(b, true);
+    note_full(b, now);
+    return is_full(b->pool);
+}
+
 uint64_t budget_share(const struct http_budget *b)
 {
-    uint64_t half = b->most / 2;
-    if (b->held <= half / 2)
+    uint64_t half = b->pool->most / 2, held = held_now(b);
+    if (held <= half / 2)
         return UINT64_MAX;
-    uint64_t share = b->held < half ? (half - b->held) / SHARES : 0;
+    uint64_t share = held < half ? (half - held) / SHARES : 0;
     return share > SHARE_MIN ? share : SHARE_MIN;
 }
 
@@ -70,19 +188,36 @@ void budget_count(struct conn *c)
         budget_release(b, before - c->counted);
 }
 
+/* An answer that is larger than the budget needs all of it. */
+static bool fits(const struct budget_pool *p, uint64_t bytes)
+{
+    uint64_t held = atomic_load(&p->held);
+    return held == 0 || (held < p->most && bytes <= p->most - held);
+}
+
+void budget_wait(struct conn *c)
+{
+    struct http_budget *b = c->set->budget;
+    if (c->closing || c->wants_room)
+        return;
+    c->wants_room = true;
+    TAILQ_INSERT_TAIL(&b->waiting, c, room_link);
+    set_waits(b, true);
+}
+
 bool budget_has_room(struct conn *c, uint64_t bytes)
 {
     struct http_budget *b = c->set->budget;
-    /* An answer that is larger than the budget needs all of it. */
-    if (b->held == 0 || (b->held < b->most && bytes <= b->most - b->held))
+    if (fits(b->pool, bytes))
         return true;
     if (c->closing || c->wants_room)
         return false;
-    c->wants_room = true;
-    TAILQ_INSERT_TAIL(&b->waiting, c, room_link);
-    if (!b->full_since)
-        b->full_since = uv_now(c->set->loop);
-    return false;
+    budget_wait(c);
+    note_full(b, uv_now(c->set->loop));
+    if (!is_shared(b->pool) || !fits(b->pool, bytes))
+        return false;
+    stop_waiting(b, c); /* others made room before they could know that this one waits */
+    return true;
 }
 
 void budget_forget(struct conn *c)
@@ -99,11 +234,12 @@ bool budget_is_blocked_by(struct conn *c, uint64_t now)
     uint64_t moved = c->left;
     if (c->sending.len)
         moved += c->sending.len - uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
-    uint64_t small = b->held >= b->most ? SHARE_MIN / 2 : SMALL;
+    uint64_t small = budget_is_exhausted(b) ? SHARE_MIN / 2 : SMALL;
+    uint64_t full_since = atomic_load_explicit(&b->pool->full_since, memory_order_relaxed);
     uint64_t progress = c->counted <= SMALL ? 1 : PROGRESS;
     if (c->counted <= small || moved - c->moved >= progress) {
         c->moved = moved;
         c->moved_at = now;
     }
-    return b->full_since && now - b->full_since >= PATIENCE_MS && now - c->moved_at >= IDLE_MS;
+    return full_since && now >= full_since + PATIENCE_MS && now - c->moved_at >= IDLE_MS;
 }

@@ -2,6 +2,7 @@
 #include "net/conn.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
@@ -98,6 +99,8 @@ static void on_closed(uv_handle_t *handle)
     struct conn *c = handle->data;
     struct conn_set *set = c->set;
     c->protocol->closed(c);
+    if (set->leaving)
+        set->leaving(c);
     budget_forget(c);
     if (c->dirty)
         TAILQ_REMOVE(&set->dirty, c, dirty_link);
@@ -338,7 +341,7 @@ void conn_read(struct conn *c, bool on)
         conn_abort(c);
 }
 
-struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const struct protocol *p)
+static struct conn *conn_new(struct conn_set *set, const struct protocol *p)
 {
     struct conn *c = ALLOC(struct conn);
     c->set = set;
@@ -352,14 +355,40 @@ struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const stru
     if (set->tls)
         c->tls = tls_new(set->tls);
     p->open(c);
-    if (uv_accept(listener, stream_of(c)) < 0) {
+    return c;
+}
+
+/* e: of taking its socket. */
+static struct conn *begin(struct conn *c, int e)
+{
+    if (e < 0) {
         conn_abort(c);
         return NULL;
     }
     uv_tcp_nodelay(&c->tcp, 1);
-    c->read_at = uv_now(set->loop);
+    c->read_at = uv_now(c->set->loop);
     conn_read(c, true);
     return c->closing ? NULL : c;
+}
+
+struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const struct protocol *p)
+{
+    struct conn *c = conn_new(set, p);
+    return begin(c, uv_accept(listener, stream_of(c)));
+}
+
+struct conn *conn_adopt(struct conn_set *set, int fd, const struct protocol *p)
+{
+    struct conn *c = conn_new(set, p);
+    int e = uv_tcp_open(&c->tcp, fd);
+    if (e < 0)
+        close(fd);
+    return begin(c, e);
+}
+
+struct conn *conn_imagine(struct conn_set *set, const struct protocol *p)
+{
+    return conn_new(set, p);
 }
 
 /* -- what a set shares ------------------------------------------------------ */
@@ -378,6 +407,8 @@ static void on_flush(uv_prepare_t *handle)
     }
     if (TAILQ_EMPTY(&set->dirty) && TAILQ_EMPTY(&set->wakers) && !set->call_due)
         uv_idle_stop(&set->awake);
+    if (set->flushed)
+        set->flushed(set->owner);
 }
 
 static void on_awake(uv_idle_t *handle)

@@ -70,6 +70,8 @@ struct conn {
     LIST_ENTRY(conn) link;
     TAILQ_ENTRY(conn) dirty_link, wake_link, room_link;
     struct tls *tls;    /* NULL: none */
+    void *line;         /* of a relay (net/relay.h); NULL: none */
+    uint64_t elsewhere; /* unread bytes that another thread counts */
     struct buf out;     /* gathered in this turn */
     struct buf wire;    /* with TLS: what becomes of it */
     struct buf sending; /* being written by libuv; empty if nothing is */
@@ -110,6 +112,10 @@ struct conn_set {
     void (*freed)(void *owner);
     /* The answer to conn_set_call. */
     void (*called)(void *owner);
+    /* A connection is about to be gone, its protocol is already; and the output of this turn has
+     * left, the poll comes next. Either may be NULL. */
+    void (*leaving)(struct conn *c);
+    void (*flushed)(void *owner);
     struct conn_list all;
     int count;
     struct conn_queue dirty, wakers;
@@ -141,6 +147,11 @@ void conn_set_fini(struct conn_set *set);
 
 /* Accepts one connection. NULL if there is none, or if it was gone at once. */
 struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const struct protocol *p);
+/* The same with a socket that was accepted elsewhere; it is the connection's in any case. */
+struct conn *conn_adopt(struct conn_set *set, int fd, const struct protocol *p);
+/* A connection without a socket, whose peer is served by another thread: the protocol moves all
+ * bytes, and nothing may be added to its output. */
+struct conn *conn_imagine(struct conn_set *set, const struct protocol *p);
 /* Another protocol takes over, with a state of its own; nothing may be under way. */
 void conn_become(struct conn *c, const struct protocol *p);
 /* Where to add output; it leaves with this turn's write. */

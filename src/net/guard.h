@@ -13,11 +13,11 @@
 struct tls_context;
 
 struct guard {
-    const char *bound;   /* the address or name that is listened on */
-    const char *allowed; /* further names: "a.example,*.b.example"; "*" is any; may be NULL */
-    bool loopback;       /* only this machine can connect */
-    const struct tls_context *tls; /* NULL: plain */
-    char machine[256];             /* its own name, which counts where others can connect */
+    const char *bound;       /* the address or name that is listened on */
+    const char *allowed;     /* further names: "a.example,*.b.example"; "*" is any; may be NULL */
+    bool loopback;           /* only this machine can connect */
+    struct tls_context *tls; /* NULL: plain */
+    char machine[256];       /* its own name, which counts where others can connect */
     /* The Host that was admitted last for being an address. Clients use one and the same, and what
      * makes an address admissible never changes, as names of certificates do. */
     char host[64];

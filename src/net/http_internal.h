@@ -5,6 +5,8 @@
 /* What the files of net/ share: the server, and an exchange from the request to the last byte of
  * its reply. Users of the server include net/http.h only. Loop thread only. */
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "net/conn.h"
@@ -56,6 +58,13 @@ struct http_exchange {
 
 TAILQ_HEAD(exchange_queue, http_exchange);
 
+/* Of a server whose handler passes requests on. */
+struct server_relay {
+    /* So much is under way that the connection may add no request; it is woken, or the budget is
+     * retried, when that is over. ctx is the handler's. */
+    bool (*is_saturated)(void *ctx, struct conn *c);
+};
+
 struct http_server {
     struct http_settings settings;
     struct guard guard;
@@ -71,14 +80,27 @@ struct http_server {
     int spare_count;
     int live; /* exchanges that are neither spare nor freed */
     char date[REPLY_DATE_LEN];
-    uint64_t date_at;        /* the loop's time in seconds when it was made */
-    uint64_t warned_at;      /* when the last failure to accept was logged */
-    struct http_stats stats; /* but for connections */
+    uint64_t date_at;   /* the loop's time in seconds when it was made */
+    uint64_t warned_at; /* when the last failure to accept was logged */
+    struct {
+        _Atomic uint64_t accepted, replies[HTTP_CLASSES];
+    } counts;
+    /* Its connections are served by other threads, which are given their sockets; NULL: by itself.
+     */
+    void (*hand_over)(void *ctx, int fd);
+    void *hand_over_ctx;
+    const struct server_relay *relays; /* its requests go to another thread; NULL: they do not */
     bool draining, closing;
     void (*drained)(void *ctx);
     void *drained_ctx;
 };
 
+/* A server without a listener; the guard knows no address yet. */
+struct http_server *server_new(uv_loop_t *loop, const struct http_settings *settings,
+                               http_handler handler, void *ctx);
+/* Serves a connection that was accepted elsewhere, when there were so many others; over the limit
+ * it is refused. */
+void server_adopt(struct http_server *s, int fd, int others);
 struct http_exchange *exchange_new(struct http_server *s, struct conn *c);
 /* The exchange must be answered. */
 void exchange_free(struct http_exchange *x);
@@ -101,6 +123,9 @@ bool server_has_room(struct conn *c, uint64_t bound);
 /* Hands a request to the handler, unless the guard refuses it. */
 void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                   uint64_t bound);
+/* The same without the guard, which was asked before. */
+void server_hand_on(struct http_server *s, struct http_exchange *x, const struct http_request *req,
+                    uint64_t bound);
 /* The Date line of now. */
 const char *server_date(struct http_server *s);
 

@@ -11,6 +11,7 @@
 #include "base/must.h"
 #include "net/http1_conn.h"
 #include "net/http2.h"
+#include "net/listen.h"
 
 /* Exchanges, with their memory, kept for reuse. */
 #define SPARES_MAX     1024
@@ -19,7 +20,6 @@
 #define ARENA_FIRST ((size_t)1024)
 /* Connections over the limit that may wait to read their 503; more are closed without. */
 #define REFUSED_MAX 64
-#define BACKLOG     1024
 /* How many answers of unknown size are made for a connection at a time. */
 #define PAGES_MAX 4
 /* A peer with more unsent bytes than this is handed no further jobs. */
@@ -71,6 +71,8 @@ static void count_pending(struct http_exchange *x, uint64_t bytes, uint64_t rese
     x->conn->pending_bytes += bytes;
     x->conn->reserved += reserved;
     budget_add(x->conn->set->budget, bytes + reserved);
+    if (x->server->relays)
+        budget_reserve(x->conn->set->budget, bytes + reserved);
 }
 
 /* The connection no longer counts the answer; the budget does while it is being made. */
@@ -86,7 +88,10 @@ static void disown(struct http_exchange *x)
 static void settle(struct http_exchange *x)
 {
     disown(x);
-    budget_release(x->server->conns.budget, x->pending_bytes + x->reserved);
+    uint64_t bytes = x->pending_bytes + x->reserved;
+    if (x->server->relays)
+        budget_unreserve(x->server->conns.budget, bytes);
+    budget_release(x->server->conns.budget, bytes);
     x->pending_bytes = x->reserved = 0;
 }
 
@@ -166,10 +171,17 @@ const char *server_date(struct http_server *s)
     return s->date;
 }
 
+/* Only its own thread writes, others may read. */
+static void count(_Atomic uint64_t *n)
+{
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
 static void count_reply(struct http_server *s, int status)
 {
     must(status >= 100 && status / 100 < HTTP_CLASSES);
-    s->stats.replies[status / 100]++;
+    count(&s->counts.replies[status / 100]);
 }
 
 uint64_t server_reply_bound(const struct http_server *s, const struct http_request *req)
@@ -179,13 +191,18 @@ uint64_t server_reply_bound(const struct http_server *s, const struct http_reque
 
 bool server_has_room(struct conn *c, uint64_t bound)
 {
+    const struct http_server *s = c->set->owner;
     if (bound && c->reserved && c->reserved + bound > PAGES_MAX * bound)
         return false; /* it is woken when one of its answers is there */
+    if (s->relays && s->relays->is_saturated(s->ctx, c)) {
+        budget_wait(c);
+        return false;
+    }
     return budget_has_room(c, bound);
 }
 
 /* The size of the answer is known as soon as the handler has gathered it, or has a bound. */
-static void hand_on(struct http_server *s, struct http_exchange *x, const struct http_request *req,
+void server_hand_on(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                     uint64_t bound)
 {
     uint64_t before = s->settings.gathered ? s->settings.gathered(s->settings.replies_ctx) : 0;
@@ -204,7 +221,7 @@ void server_serve(struct http_server *s, struct http_exchange *x, const struct h
     const struct guard_request asks = {req->host, req->origin, req->fetch_site};
     struct err e = guard_check(&s->guard, &asks);
     if (e.code == ERR_OK) {
-        hand_on(s, x, req, bound);
+        server_hand_on(s, x, req, bound);
         return;
     }
     struct buf body = {0};
@@ -333,7 +350,8 @@ bool http_is_overloaded(const struct http_exchange *x)
 {
     const struct conn *c = x->conn;
     const struct http_budget *b = x->server->conns.budget;
-    return c && (c->counted + c->pending_bytes > UNREAD_MAX || b->held >= b->most);
+    return c &&
+           (c->counted + c->elsewhere + c->pending_bytes > UNREAD_MAX || budget_is_exhausted(b));
 }
 
 bool http_is_head(const struct http_exchange *x)
@@ -505,26 +523,39 @@ static int refused_max(const struct http_server *s)
     return some < REFUSED_MAX ? some : REFUSED_MAX;
 }
 
+/* c may be NULL; others: how many connections there are beside it. */
+static void welcome(struct http_server *s, struct conn *c, int others)
+{
+    int most = s->settings.connections_max;
+    if (!c)
+        return;
+    count(&s->counts.accepted);
+    if (others >= most + refused_max(s))
+        conn_abort(c);
+    else if (others >= most)
+        c->protocol->refuse(
+            c, err_make(ERR_BUSY, "the server has all the connections it may have, %d", most));
+}
+
 /* When no file descriptor is left, libuv accepts and drops connections with one that it keeps in
  * reserve, so that it does not report the same connection again and again. */
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct http_server *s = listener->data;
-    if (status < 0) {
+    int fd = -1, others = s->conns.count;
+    if (status == 0 && s->hand_over)
+        status = fd = listen_take(listener);
+    if (status < 0)
         warn_of_accept(s, status);
-        return;
-    }
-    bool full = s->conns.count >= s->settings.connections_max;
-    bool crowded = s->conns.count >= s->settings.connections_max + refused_max(s);
-    struct conn *c = conn_accept(&s->conns, listener, &http1_conn);
-    s->stats.accepted += c != NULL;
-    if (c && crowded)
-        conn_abort(c);
-    else if (c && full)
-        c->protocol->refuse(c, err_make(ERR_BUSY,
-                                        "the server has all the connections it may "
-                                        "have, %d",
-                                        s->settings.connections_max));
+    else if (s->hand_over)
+        s->hand_over(s->hand_over_ctx, fd);
+    else
+        welcome(s, conn_accept(&s->conns, listener, &http1_conn), others);
+}
+
+void server_adopt(struct http_server *s, int fd, int others)
+{
+    welcome(s, conn_adopt(&s->conns, fd, &http1_conn), others);
 }
 
 /* How often timeouts are checked: a quarter of the shortest. */
@@ -539,55 +570,6 @@ static uint64_t tick_of(const struct http_settings *t)
     return least < 5 ? 5 : least > 500 ? 500 : (uint64_t)least;
 }
 
-static int resolve(uv_loop_t *loop, const char *host, int port, struct sockaddr_storage *out)
-{
-    char service[16];
-    snprintf(service, sizeof service, "%d", port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    uv_getaddrinfo_t req;
-    int e = uv_getaddrinfo(loop, &req, NULL, host, service, &hints);
-    if (e < 0)
-        return e;
-    memcpy(out, req.addrinfo->ai_addr, req.addrinfo->ai_addrlen);
-    uv_freeaddrinfo(req.addrinfo);
-    return 0;
-}
-
-static bool is_loopback(const struct sockaddr_storage *a)
-{
-    if (a->ss_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-    return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-}
-
-static void set_guard(struct http_server *s, const struct sockaddr_storage *bound)
-{
-    s->guard.bound = s->settings.host;
-    s->guard.allowed = s->settings.allowed_hosts;
-    s->guard.tls = s->settings.tls;
-    s->guard.loopback = is_loopback(bound);
-    if (gethostname(s->guard.machine, sizeof s->guard.machine - 1) != 0)
-        s->guard.machine[0] = '\0';
-}
-
-static int listen_on(struct http_server *s)
-{
-    struct sockaddr_storage a;
-    int e = resolve(s->conns.loop, s->settings.host, s->settings.port, &a);
-    if (e == 0)
-        e = uv_tcp_bind(&s->listener, (const struct sockaddr *)&a, 0);
-    if (e == 0)
-        e = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
-    int len = sizeof a;
-    if (e == 0)
-        e = uv_tcp_getsockname(&s->listener, (struct sockaddr *)&a, &len);
-    if (e == 0)
-        s->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                                : ((struct sockaddr_in *)&a)->sin_port);
-    set_guard(s, &a);
-    return e;
-}
-
 static void ignore_sigpipe(void)
 {
     struct sigaction now;
@@ -595,8 +577,8 @@ static void ignore_sigpipe(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
-struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings,
-                           http_handler handler, void *ctx, struct http_server **out)
+struct http_server *server_new(uv_loop_t *loop, const struct http_settings *settings,
+                               http_handler handler, void *ctx)
 {
     struct http_server *s = ALLOC(struct http_server);
     s->settings = *settings;
@@ -614,11 +596,21 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     s->conns.tls = settings->tls;
     s->conns.h2 = &http2_conn;
     s->conns.called = notify_gone;
+    s->guard.allowed = settings->allowed_hosts;
+    s->guard.tls = settings->tls;
     conn_set_init(&s->conns, loop, s, on_freed);
+    return s;
+}
+
+struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings,
+                           http_handler handler, void *ctx, struct http_server **out)
+{
+    struct http_server *s = server_new(loop, settings, handler, ctx);
     must(uv_tcp_init(loop, &s->listener) == 0);
     s->listener.data = s;
     s->listening = true;
-    int e = listen_on(s);
+    int e =
+        listen_on(&s->listener, settings->host, settings->port, on_connection, &s->guard, &s->port);
     if (e < 0) {
         http_server_close(s);
         return err_make(ERR_IO, "cannot listen on %s port %d: %s", settings->host, settings->port,
@@ -640,7 +632,9 @@ int http_server_connections(const struct http_server *s)
 
 void http_server_stats(const struct http_server *s, struct http_stats *out)
 {
-    *out = s->stats;
+    out->accepted = atomic_load_explicit(&s->counts.accepted, memory_order_relaxed);
+    for (int i = 0; i < HTTP_CLASSES; i++)
+        out->replies[i] = atomic_load_explicit(&s->counts.replies[i], memory_order_relaxed);
     out->connections = (uint64_t)s->conns.count;
 }
 
@@ -661,6 +655,7 @@ void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx
     LIST_FOREACH(c, &s->conns.all, link)
     if (!c->closing)
         c->protocol->drain(c);
+    notify_drained(s);
 }
 
 void http_server_close(struct http_server *s)

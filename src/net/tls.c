@@ -7,6 +7,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 
 struct tls_context {
     char *cert, *key, *client_ca;
+    pthread_mutex_t lock; /* of the pointer: connections keep what it pointed to */
     SSL_CTX *ssl;
 };
 
@@ -174,6 +176,7 @@ static char *copy(const char *text)
 struct err tls_context_new(const struct tls_files *files, struct tls_context **out)
 {
     struct tls_context *c = ALLOC(struct tls_context);
+    must(pthread_mutex_init(&c->lock, NULL) == 0);
     c->cert = copy(files->cert);
     c->key = copy(files->key);
     c->client_ca = copy(files->client_ca);
@@ -189,15 +192,21 @@ struct err tls_context_reload(struct tls_context *context)
 {
     SSL_CTX *fresh;
     TRY(load(context, &fresh));
-    SSL_CTX_free(context->ssl);
+    pthread_mutex_lock(&context->lock);
+    SSL_CTX *old = context->ssl;
     context->ssl = fresh;
+    pthread_mutex_unlock(&context->lock);
+    SSL_CTX_free(old);
     return err_none();
 }
 
-bool tls_context_names(const struct tls_context *context, struct str name)
+bool tls_context_names(struct tls_context *context, struct str name)
 {
+    pthread_mutex_lock(&context->lock);
     X509 *cert = SSL_CTX_get0_certificate(context->ssl);
-    return cert && X509_check_host(cert, name.at, name.len, 0, NULL) == 1;
+    bool named = cert && X509_check_host(cert, name.at, name.len, 0, NULL) == 1;
+    pthread_mutex_unlock(&context->lock);
+    return named;
 }
 
 void tls_context_free(struct tls_context *context)
@@ -205,6 +214,7 @@ void tls_context_free(struct tls_context *context)
     if (!context)
         return;
     SSL_CTX_free(context->ssl);
+    pthread_mutex_destroy(&context->lock);
     free(context->cert);
     free(context->key);
     free(context->client_ca);
@@ -216,7 +226,9 @@ void tls_context_free(struct tls_context *context)
 struct tls *tls_new(struct tls_context *context)
 {
     struct tls *t = ALLOC(struct tls);
+    pthread_mutex_lock(&context->lock);
     t->ssl = SSL_new(context->ssl);
+    pthread_mutex_unlock(&context->lock);
     BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
     must(t->ssl && in && out);
     SSL_set_bio(t->ssl, in, out);

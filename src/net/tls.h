@@ -3,8 +3,8 @@
 #define NET_TLS_H
 
 /* The server's side of TLS 1.2 and 1.3, from bytes to bytes: it does no input or output.
- * A context holds the certificate and may be shared by any number of connections; a `struct
- * tls` is one connection. Loop thread only. */
+ * A context holds the certificate and may be shared by any number of connections, on any thread; a
+ * `struct tls` is one connection, and its thread's. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ NODISCARD struct err tls_context_reload(struct tls_context *context);
 void tls_context_free(struct tls_context *context);
 
 /* Whether the certificate is for that name, which need not end in a zero byte. */
-bool tls_context_names(const struct tls_context *context, struct str name);
+bool tls_context_names(struct tls_context *context, struct str name);
 
 struct tls *tls_new(struct tls_context *context);
 void tls_free(struct tls *t);

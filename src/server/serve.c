@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "server/gate.h"
+#include "server/listener.h"
 #include "server/logfile.h"
 #include "server/machine.h"
 #include "server/notify.h"
@@ -26,17 +27,11 @@
 #include "server/task_api.h"
 #include "server/zones.h"
 #include "jq/pool.h"
-#include "net/tls.h"
 #include "store/rocks.h"
 #include "store/snapshot.h"
 
 /* How long a drain may take before the remaining connections are closed. */
 #define DRAIN_MS 10000
-
-struct listener {
-    struct tls_context *tls; /* NULL: plain */
-    struct http_server *http;
-};
 
 struct server {
     struct settings settings;
@@ -199,16 +194,14 @@ static void on_drained(void *ctx)
 
 static int count_connections(const struct server *s)
 {
-    return http_server_connections(s->primary.http) +
-           (s->admin.http ? http_server_connections(s->admin.http) : 0);
+    return listener_connections(&s->primary) + listener_connections(&s->admin);
 }
 
 static void drain(struct server *s, struct listener *l)
 {
-    if (!l->http)
-        return;
     s->undrained++;
-    http_server_drain(l->http, on_drained, s);
+    if (!listener_drain(l, on_drained, s))
+        s->undrained--;
 }
 
 static void on_drain_limit(uv_timer_t *t)
@@ -239,17 +232,6 @@ static void on_signal(uv_signal_t *h, int number)
 }
 
 /* --- reading again --- */
-
-static void reload(struct listener *l, const char *name)
-{
-    if (!l->tls)
-        return;
-    struct err err = tls_context_reload(l->tls);
-    if (err.code == ERR_OK)
-        log_info("SIGHUP: the %s listener has read its certificate again", name);
-    else
-        log_error("SIGHUP: the %s listener keeps its present certificate: %s", name, err.msg);
-}
 
 static struct backend_settings backend_settings(const struct settings *set)
 {
@@ -328,8 +310,8 @@ static void on_reload(uv_signal_t *h, int number)
 {
     (void)number;
     struct server *s = h->data;
-    reload(&s->primary, "primary");
-    reload(&s->admin, "admin");
+    listener_reload(&s->primary, "primary");
+    listener_reload(&s->admin, "admin");
     if (s->settings.config && !s->stopping)
         reload_settings(s);
     task_api_reload(&s->tasks, &s->settings);
@@ -373,8 +355,7 @@ static void read_machine(void *ctx, struct api_machine *m)
     struct server *s = ctx;
     const struct listener *listeners[API_LISTENERS] = {&s->primary, &s->admin};
     for (int i = 0; i < API_LISTENERS; i++)
-        if (listeners[i]->http)
-            http_server_stats(listeners[i]->http, &m->listeners[i]);
+        listener_stats(listeners[i], &m->listeners[i]);
     machine_read(m);
     rounds_read(&s->rounds, m);
     task_api_read(&s->tasks, m);
@@ -429,9 +410,6 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     const struct settings *set = &s->settings;
     struct http_settings http = http_defaults();
     const struct tls_files files = {tls->cert, tls->key, tls->client_ca};
-    if (files.cert)
-        TRY(tls_context_new(&files, &out->tls));
-    http.tls = out->tls;
     http.host = host;
     http.port = (int)port;
     http.allowed_hosts = set->allowed_hosts;
@@ -447,7 +425,8 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
-    return http_server_new(&s->loop, &http, handler, s->router, &out->http);
+    int threads = is_admin ? 1 : listener_threads(set->io_threads);
+    return listener_open(out, &s->loop, &files, &http, threads, handler, s->router);
 }
 
 /* Two servers on one machine need two ports, and nobody thinks of the admin port: unless it was
@@ -473,26 +452,11 @@ static struct err open_listeners(struct server *s)
     return set->no_admin ? err_none() : open_admin(s);
 }
 
-static void announce(const struct listener *l, const char *host, const char *api,
-                     const char *suffix)
-{
-    char addr[300];
-    const char *scheme = l->tls ? "https" : "http";
-    bool v6 = strchr(host, ':') != NULL;
-    if (!l->http)
-        return;
-    snprintf(addr, sizeof addr, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "",
-             http_server_port(l->http));
-    const char *const fields[] = {"api", api, "addr", addr, "scheme", scheme, NULL};
-    log_fields(LOG_INFO, "listening", fields);
-    printf("Listening on %s://%s%s\n", scheme, addr, suffix);
-}
-
 /* The primary line last: whoever waits for it then has both. */
 static void announce_all(const struct server *s)
 {
-    announce(&s->admin, s->settings.admin_host, "admin", " (admin)");
-    announce(&s->primary, s->settings.host, "primary", "");
+    listener_announce(&s->admin, s->settings.admin_host, "admin", " (admin)");
+    listener_announce(&s->primary, s->settings.host, "primary", "");
     fflush(stdout);
 }
 
@@ -535,10 +499,8 @@ static void close_handle(uv_handle_t *h, void *arg)
 
 static void close_all(struct server *s)
 {
-    if (s->primary.http)
-        http_server_close(s->primary.http);
-    if (s->admin.http)
-        http_server_close(s->admin.http);
+    listener_close(&s->primary);
+    listener_close(&s->admin);
     if (s->api)
         api_stop(s->api);
     task_api_stop(&s->tasks);
@@ -552,8 +514,8 @@ static void close_all(struct server *s)
     zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    tls_context_free(s->primary.tls);
-    tls_context_free(s->admin.tls);
+    listener_free(&s->primary);
+    listener_free(&s->admin);
     http_budget_free(s->replies);
 }
 

@@ -11,6 +11,7 @@
 #include "core/budgets.h"
 #include "core/job.h"
 #include "net/guard.h"
+#include "net/io_threads.h"
 #include "server/migrate.h"
 
 /* Less than jq itself needs. */
@@ -197,6 +198,11 @@ static const struct option_def table[] = {
          "beyond it requests wait"},
     {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
      ENV("MAX_CONNECTIONS"), .def = "10000", .help = "maximum number of clients at the same time"},
+    {"io-threads", "COUNT", OPTION_INT, AT(io_threads), .max = IO_THREADS_MAX, ENV("IO_THREADS"),
+     .def = "1",
+     .help = "threads that read requests and write answers, with TLS and HTTP; 1: the thread that "
+             "keeps the jobs does it, too; 0: one less than there are processors, but at least 1 "
+             "and at most 4"},
     {"max-streams", "COUNT", OPTION_INT, AT(max_streams), .min = 1, .max = 100000,
      ENV("MAX_STREAMS"), .def = "256",
      .help = "maximum number of concurrent requests on an HTTP/2 connection"},

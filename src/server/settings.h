@@ -69,6 +69,7 @@ struct settings {
     uint64_t max_body;
     uint64_t reply_memory;
     int64_t max_connections;
+    int64_t io_threads; /* 0: by the processors */
     int64_t max_streams;
     span header_timeout;
     span idle_timeout;

@@ -6,7 +6,8 @@
 //
 //     node --test tests/http/*.test.js
 //
-// TENAX_BIN names another binary than build/tenax. Every file starts servers of its own,
+// TENAX_BIN names another binary than build/tenax; TEST_IO_THREADS=2 has every server that is not
+// told otherwise serve its connections on so many threads. Every file starts servers of its own,
 // each on a free port of the loopback and in a folder of its own. A server is ended by
 // SIGTERM and must then exit with 0; whatever is left when a file ends is killed by pid.
 //
@@ -72,6 +73,8 @@ async function until(ask, what) {
 // The environment without settings that whoever runs the tests may have.
 function environment(extra) {
     const env = { ...extra };
+    if (process.env.TEST_IO_THREADS)
+        env.TENAX_IO_THREADS ??= process.env.TEST_IO_THREADS;
     for (const [name, value] of Object.entries(process.env))
         if (!/^(TENAX|ZIZQ|TASKCLUSTER)_/.test(name))
             env[name] = value;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "net/io_threads.h"
 
 #define GUARD_MS 10000
 #define LARGE    ((size_t)1024 * 1024)
@@ -171,9 +172,18 @@ void fixture_init(struct fixture *f)
 
 void fixture_serve(struct fixture *f)
 {
-    struct err e = http_server_new(&f->loop, &f->settings, handle, f, &f->server);
+    if (f->threads && !f->settings.budget)
+        f->settings.budget = http_budget_new((uint64_t)64 * 1024 * 1024);
+    struct err e = f->threads
+                       ? io_threads_new(&f->loop, &f->settings, f->threads, handle, f, &f->io)
+                       : http_server_new(&f->loop, &f->settings, handle, f, &f->server);
     assert_int_equal(e.code, ERR_OK);
-    assert_true(http_server_port(f->server) > 0);
+    assert_true(fixture_port(f) > 0);
+}
+
+int fixture_port(const struct fixture *f)
+{
+    return f->io ? io_threads_port(f->io) : http_server_port(f->server);
 }
 
 void fixture_step(struct fixture *f)
@@ -192,17 +202,21 @@ void fixture_settle(struct fixture *f)
 
 void fixture_close_server(struct fixture *f)
 {
-    http_server_close(f->server);
+    if (f->io)
+        io_threads_close(f->io);
+    else
+        http_server_close(f->server);
     f->server_closed = true;
 }
 
 void fixture_fini(struct fixture *f)
 {
-    if (f->server && !f->server_closed)
+    if ((f->server || f->io) && !f->server_closed)
         fixture_close_server(f);
     uv_close((uv_handle_t *)&f->guard, NULL);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f->loop), 0);
+    io_threads_free(f->io);
     http_budget_free(f->settings.budget);
     for (int i = 0; i < f->taker_count; i++)
         buf_fini(&f->takers[i].got);
@@ -232,7 +246,7 @@ void client_open(struct fixture *f, struct client *c)
     *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     assert_true(c->fd >= 0);
     struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)http_server_port(f->server)),
+                             .sin_port = htons((uint16_t)fixture_port(f)),
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
     assert_int_equal(connect(c->fd, (struct sockaddr *)&to, sizeof to), 0);
     must(uv_poll_init(&f->loop, &c->poll, c->fd) == 0);

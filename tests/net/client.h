@@ -43,7 +43,9 @@ struct fixture {
     uv_loop_t loop;
     uv_timer_t guard;
     struct http_settings settings;
+    int threads; /* 0: the server is on the loop; else connections are served by so many threads */
     struct http_server *server;
+    struct io_threads *io;
     struct http_exchange *held[HELD_MAX];
     int held_count;
     struct taker takers[TAKERS_MAX];
@@ -68,6 +70,7 @@ const char *header_sample(const char *name);
 /* Settings may be changed between the two. */
 void fixture_init(struct fixture *f);
 void fixture_serve(struct fixture *f);
+int fixture_port(const struct fixture *f);
 /* Closes the server, runs the loop to its end, and checks that nothing is left. */
 void fixture_fini(struct fixture *f);
 void fixture_close_server(struct fixture *f);
