@@ -12,8 +12,16 @@ SEEDS  ?= 1..2000
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
 MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
 
+# What sanitizers see of HTTP: the readers of requests, and what begins and ends connections, streams,
+# leases and servers. make test-long has them see all.
+ASAN_HTTP  = armada batch body claim cron damage depend entries events filter gang http2 msgpack mutations \
+	origin policy protocol query restart take taskcluster taskcluster_content taskcluster_messages \
+	taskcluster_refusals tls
+ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
+ASAN_SEEDS = 1..100
+
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
-	test-builds test-packaging test-asan lint docs bench sim fuzz install deb clean help \
+	test-builds test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -41,70 +49,82 @@ demo-builds: all
 	@tools/setup demo-builds
 	@demo/builds $(BUILD)/tenax
 
-## test: everything, from unit tests to crashes and sanitizers
+# Says where it is, and ends what hangs.
+SUITE = TENAX_BIN=$(BUILD)/tenax tools/suite
+
+## test: what every change must pass, from unit tests to crashes and sanitizers
 test: all
 	@tools/setup test
 	@tools/setup packaging
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-waiting test-working
+	@rm -rf $(BUILD)/test-run
+	@TEST_RUN=$(BUILD)/test-run $(MAKE) --no-print-directory -j2 test-waiting test-working
 	@echo "make test: all of it passed"
 
-# Side by side: suites that mostly wait for others, and those that need the processor.
+# Side by side: suites that mostly wait for others, and those that need the processor. Each suite
+# begins only if none has failed.
 .PHONY: test-waiting test-working
 test-waiting:
 	@$(MAKE) --no-print-directory test-builds
 	@$(MAKE) --no-print-directory test-kubernetes
+	@$(MAKE) --no-print-directory test-packaging
+	@$(MAKE) --no-print-directory test-crash
 
 test-working:
 	@$(MAKE) --no-print-directory test-unit
 	@$(MAKE) --no-print-directory test-http
-	@$(MAKE) --no-print-directory test-crash
-	@$(MAKE) --no-print-directory test-packaging
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory test-asan
 
 test-unit: all
 	@tools/setup test
-	meson test -C $(BUILD) --no-rebuild --print-errorlogs
+	@$(SUITE) unit --limit 2700 -- meson test -C $(BUILD) --no-rebuild --print-errorlogs
 
 test-http: all
 	@tools/setup test
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/http/*.test.js)
+	@$(SUITE) http $(wildcard tests/http/*.test.js)
 
 ## test-builds: what needs a RabbitMQ; each test starts a node of its own
 test-builds: all
 	@tools/setup test
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
+	@$(SUITE) builds $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
 
 ## test-kubernetes: pods end to end, against the double or the API server of TENAX_TEST_KUBECONFIG
 test-kubernetes: all
 	@tools/setup test
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/kubernetes/*.test.js)
+	@$(SUITE) kubernetes $(wildcard tests/kubernetes/*.test.js)
 
 test-crash: all
 	@tools/setup test
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/crash/*.test.js)
+	@$(SUITE) crash --limit 1800 $(wildcard tests/crash/*.test.js)
 
 test-packaging: all
 	@tools/setup test
 	@tools/setup packaging
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/packaging/*.test.js)
+	@$(SUITE) packaging $(wildcard tests/packaging/*.test.js)
 
 ## test-bench: the generators of the benchmarks against the real servers, in short form
 test-bench: all
 	@tools/setup test
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/bench/*.test.js)
+	@$(SUITE) bench $(wildcard tests/bench/*.test.js)
 
-## test-asan: the unit and HTTP tests with AddressSanitizer and UBSan
+## test-asan: unit tests, and what reads requests, with AddressSanitizer and UBSan
 test-asan:
 	@tools/setup test
 	@test -f $(BUILD)-asan/build.ninja || \
 		meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false
-	@ninja -C $(BUILD)-asan
-	meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs --timeout-multiplier 5 \
-		--suite unit --suite fuzz
-	$(BUILD)-asan/sim/sim --seeds 1..200
-	TENAX_BIN=$(BUILD)-asan/tenax node --test --test-concurrency=1 \
-		$(filter-out $(addprefix tests/http/,$(MEASURED)),$(wildcard tests/http/*.test.js))
+	@tools/suite asan-build --limit 3600 -- ninja -C $(BUILD)-asan
+	@tools/suite asan-unit --limit 2700 -- meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs \
+		--timeout-multiplier 5 --suite unit --suite fuzz
+	@tools/suite asan-sim --limit 2700 -- $(BUILD)-asan/sim/sim --seeds $(ASAN_SEEDS)
+	@TENAX_BIN=$(BUILD)-asan/tenax tools/suite asan-http $(ASAN_FILES)
+
+## test-long: longer searches by the simulator and of crashes, all HTTP tests with sanitizers; hours
+test-long: all
+	@tools/setup test
+	$(MAKE) sim SEEDS=1..10000
+	MOMENTS=all KILLS=300 $(SUITE) crash --limit 7200 tests/crash/executor.test.js
+	$(MAKE) test-asan ASAN_SEEDS=1..1000 \
+		ASAN_FILES="$(filter-out $(addprefix tests/http/,$(MEASURED)),$(wildcard tests/http/*.test.js))"
 
 ## lint: layers, purity, format, cppcheck, clang-tidy, generated documents
 lint: all
