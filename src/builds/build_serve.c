@@ -156,6 +156,11 @@ static void name_state_dir(struct serve *v)
     buf_byte(&v->dir, '\0');
 }
 
+static struct err in_state_dir(struct err e)
+{
+    return e.code == ERR_OK ? e : err_make(e.code, "TENAX_STATE_DIR: %.200s", e.msg);
+}
+
 static struct err open_status(struct serve *v)
 {
     const char *system = getenv("SSL_CERT_FILE");
@@ -171,7 +176,7 @@ static struct err open_status(struct serve *v)
     must(getrandom(&s.seed, sizeof s.seed, 0) == (ssize_t)sizeof s.seed);
     name_state_dir(v);
     s.dir = v->dir.at;
-    TRY(build_status_new(v->loop, &s, &v->ports.status));
+    TRY(in_state_dir(build_status_new(v->loop, &s, &v->ports.status)));
     if (!v->worker_settings.timer)
         return err_none();
     struct buf dir = {0};
@@ -180,7 +185,7 @@ static struct err open_status(struct serve *v)
     struct err e = build_timers_new(v->loop, dir.at, when_now, build_worker_fired, v->worker,
                                     &v->ports.timers);
     buf_fini(&dir);
-    return e;
+    return in_state_dir(e);
 }
 
 static struct err open_broker(struct serve *v)
