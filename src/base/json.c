@@ -486,6 +486,24 @@ struct err json_skip(struct json_cursor *c, struct str *raw)
     return err_none();
 }
 
+struct err json_member(struct str object, struct str name, struct str *raw)
+{
+    struct json_cursor c = json_open(object);
+    struct json_string key;
+    struct str value;
+    bool more;
+    *raw = (struct str){0};
+    TRY(json_enter_object(&c));
+    for (;;) {
+        TRY(json_next_member(&c, &more, &key));
+        if (!more)
+            return json_close(&c);
+        TRY(json_skip(&c, &value));
+        if (str_eq(key.raw, name))
+            *raw = value;
+    }
+}
+
 /* ---- Numbers ---- */
 
 /* Passes a number; raw is its text. */

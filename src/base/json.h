@@ -95,6 +95,9 @@ NODISCARD struct err json_take_null(struct json_cursor *c, bool *was_null);
  * the white space around it. A string with an escaped lone surrogate ("\ud800")
  * passes, as the grammar of RFC 8259 §7 has it; only json_text refuses it. */
 NODISCARD struct err json_skip(struct json_cursor *c, struct str *raw);
+/* Of a text that is one object, the exact bytes of its member of that name, the last one if there
+ * are several; empty if there is none. A key that is spelled with escapes is not found. */
+NODISCARD struct err json_member(struct str object, struct str name, struct str *raw);
 
 /* The characters that a string stands for. Without escapes this is s.raw itself;
  * otherwise the copy lives in the arena. \u0000 is allowed; a lone surrogate is

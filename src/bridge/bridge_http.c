@@ -2,68 +2,59 @@
 
 /* GET /metrics for Prometheus, and GET /health: 200 while all parts move messages, else 503. */
 
-#include <inttypes.h>
-
 #include "base/log.h"
 #include "bridge/bridge_internal.h"
 #include "net/probes.h"
 
 #define CONNECTIONS_MAX 64
 
-static void family(struct buf *b, const char *name, const char *type, const char *help)
-{
-    buf_print(b, "# HELP tenax_bridge_%s %s\n# TYPE tenax_bridge_%s %s\n", name, help, name, type);
-}
-
-static void single(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
-{
-    family(b, name, type, help);
-    buf_print(b, "tenax_bridge_%s %" PRIu64 "\n", name, v);
-}
-
 static void write_in(const struct bridge *b, struct buf *out)
 {
     const struct bridge_counters *c = &b->counters;
-    single(out, "in_messages_total", "counter", "messages that the server has as jobs",
-           c->in_messages);
-    single(out, "in_duplicates_total", "counter", "of these, messages that had a job already",
-           c->in_duplicates);
-    single(out, "in_unkeyed_total", "counter",
-           "of these, messages without a key, which may become two jobs", c->in_unkeyed);
-    single(out, "in_refused_total", "counter", "messages that cannot be jobs", c->in_refused);
-    single(out, "in_held", "gauge", "messages that are held since they cannot be jobs",
-           bridge_in_held(b->in));
+    probes_single(out, "tenax_bridge_in_messages_total", "counter",
+                  "messages that the server has as jobs", c->in_messages);
+    probes_single(out, "tenax_bridge_in_duplicates_total", "counter",
+                  "of these, messages that had a job already", c->in_duplicates);
+    probes_single(out, "tenax_bridge_in_unkeyed_total", "counter",
+                  "of these, messages without a key, which may become two jobs", c->in_unkeyed);
+    probes_single(out, "tenax_bridge_in_refused_total", "counter", "messages that cannot be jobs",
+                  c->in_refused);
+    probes_single(out, "tenax_bridge_in_held", "gauge",
+                  "messages that are held since they cannot be jobs", bridge_in_held(b->in));
 }
 
 static void write_out(const struct bridge *b, struct buf *out)
 {
     const struct bridge_counters *c = &b->counters;
-    single(out, "out_published_total", "counter", "jobs whose message RabbitMQ has confirmed",
-           c->out_published);
-    single(out, "out_failed_total", "counter", "jobs whose message could not be published",
-           c->out_failed);
-    single(out, "out_lost_total", "counter", "runs that were over before they were reported",
-           c->out_lost);
+    probes_single(out, "tenax_bridge_out_published_total", "counter",
+                  "jobs whose message RabbitMQ has confirmed", c->out_published);
+    probes_single(out, "tenax_bridge_out_failed_total", "counter",
+                  "jobs whose message could not be published", c->out_failed);
+    probes_single(out, "tenax_bridge_out_lost_total", "counter",
+                  "runs that were over before they were reported", c->out_lost);
 }
 
 static void write_events(const struct bridge *b, struct buf *out)
 {
     const struct bridge_counters *c = &b->counters;
     int64_t place = bridge_events_place(b->events);
-    single(out, "events_published_total", "counter", "messages about events that were confirmed",
-           c->events_published);
-    single(out, "events_refused_total", "counter", "messages that RabbitMQ has refused",
-           c->events_refused);
-    single(out, "events_missed_total", "counter",
-           "events that the server did not keep until they were published", c->events_missed);
-    single(out, "events_place", "gauge", "the newest event up to which all are published",
-           place > 0 ? (uint64_t)place : 0);
+    probes_single(out, "tenax_bridge_events_published_total", "counter",
+                  "messages about events that were confirmed", c->events_published);
+    probes_single(out, "tenax_bridge_events_refused_total", "counter",
+                  "messages that RabbitMQ has refused", c->events_refused);
+    probes_single(out, "tenax_bridge_events_missed_total", "counter",
+                  "events that the server did not keep until they were published",
+                  c->events_missed);
+    probes_single(out, "tenax_bridge_events_place", "gauge",
+                  "the newest event up to which all are published",
+                  place > 0 ? (uint64_t)place : 0);
 }
 
 static void write_state(const struct bridge *b, struct buf *out)
 {
-    single(out, "server_up", "gauge", "1 if Tenax's server answered last", !b->server_down);
-    family(out, "well", "gauge", "1 if messages move, or would move, that way");
+    probes_single(out, "tenax_bridge_server_up", "gauge", "1 if Tenax's server answered last",
+                  !b->server_down);
+    probes_family(out, "tenax_bridge_well", "gauge", "1 if messages move, or would move, that way");
     if (b->in)
         buf_print(out, "tenax_bridge_well{way=\"in\"} %d\n", bridge_in_is_well(b->in));
     if (b->out)

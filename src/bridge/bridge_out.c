@@ -504,8 +504,8 @@ static void claim(struct bridge_out *o)
               room < CLAIM_MAX ? room : CLAIM_MAX, o->b->settings->lease.ms, CLAIM_WAIT.ms);
     json_write_string(&body, str_from(o->b->settings->name));
     buf_byte(&body, '}');
-    o->claim = remote_ask(o->b->remote, "POST", "/jobs/claim", buf_view(&body),
-                          (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, o);
+    o->claim = remote_ask_once(o->b->remote, "POST", "/jobs/claim", buf_view(&body),
+                               (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, o);
     buf_fini(&body);
 }
 

@@ -78,29 +78,21 @@ static void refuse(struct ask *k, const struct kube_answer *answer)
 static struct err read_items(struct str list, struct arena *arena, struct kube_pod *pods,
                              size_t *count)
 {
-    struct json_cursor c = json_open(list);
-    struct json_string key;
-    struct str raw;
+    struct str items, raw;
     bool more;
     *count = 0;
-    TRY(json_enter_object(&c));
+    TRY(json_member(list, STR("items"), &items));
+    if (!items.len)
+        return err_none();
+    struct json_cursor c = json_open(items);
+    TRY(json_enter_array(&c));
     for (;;) {
-        TRY(json_next_member(&c, &more, &key));
+        TRY(json_next_element(&c, &more));
         if (!more)
             return json_close(&c);
-        if (!str_eq(key.raw, STR("items"))) {
-            TRY(json_skip(&c, &raw));
-            continue;
-        }
-        TRY(json_enter_array(&c));
-        for (;;) {
-            TRY(json_next_element(&c, &more));
-            if (!more)
-                break;
-            TRY(json_skip(&c, &raw));
-            if (*count < PODS_MAX)
-                TRY(kube_pod_read(raw, arena, &pods[(*count)++]));
-        }
+        TRY(json_skip(&c, &raw));
+        if (*count < PODS_MAX)
+            TRY(kube_pod_read(raw, arena, &pods[(*count)++]));
     }
 }
 

@@ -28,25 +28,6 @@ static struct err read_job(const struct document_node *root, enum build_job *job
     return err_make(ERR_BAD_VALUE, "job is none of start, stop, verify and clear");
 }
 
-/* The raw text of a member of the outermost object; of several of the same name, the last, as
- * JSON's readers have it. */
-static struct err raw_member(struct str body, struct str name, struct str *out)
-{
-    struct json_cursor c = json_open(body);
-    struct json_string key;
-    struct str raw;
-    bool more;
-    TRY(json_enter_object(&c));
-    for (;;) {
-        TRY(json_next_member(&c, &more, &key));
-        if (!more)
-            return json_close(&c);
-        TRY(json_skip(&c, &raw));
-        if (str_eq(key.raw, name))
-            *out = raw;
-    }
-}
-
 static struct err read_build(struct str body, const struct document_node *root,
                              struct build_message *out)
 {
@@ -58,7 +39,7 @@ static struct err read_build(struct str body, const struct document_node *root,
         return err_make(ERR_BAD_VALUE, "buildConfig.buildId is missing");
     out->api_uri = document_text(out->config, "apiUri");
     out->token = document_text(out->config, "token");
-    TRY(raw_member(body, STR("buildConfig"), &out->config_json));
+    TRY(json_member(body, STR("buildConfig"), &out->config_json));
     return out->config_json.len ? err_none()
                                 : err_make(ERR_BAD_VALUE, "buildConfig is spelled with escapes");
 }

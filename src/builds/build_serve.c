@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builds/build_serve.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,8 @@
 #include "builds/build_worker.h"
 #include "client/subcommand.h"
 #include "client/when.h"
+#include "kube/kube_counters.h"
+#include "net/probes.h"
 
 #define END_WITHIN ((span){20000}) /* after the first signal */
 #define END_LOOK   100             /* milliseconds between looks at what is left */
@@ -46,59 +47,43 @@ static bool is_well(void *ctx)
     return v->ends.ns == 0 && b && b->ops->state(b).consuming;
 }
 
-static void family(struct buf *b, const char *name, const char *type, const char *help)
-{
-    buf_print(b, "# HELP tenax_builds_%s %s\n# TYPE tenax_builds_%s %s\n", name, help, name, type);
-}
-
-static void single(struct buf *b, const char *name, const char *type, const char *help, uint64_t n)
-{
-    family(b, name, type, help);
-    buf_print(b, "tenax_builds_%s %" PRIu64 "\n", name, n);
-}
-
-static void write_calls(const struct kube_counters *c, struct buf *b)
-{
-    const char *code;
-    family(b, "api_calls_total", "counter", "requests to Kubernetes by verb and answer");
-    for (int v = 0; v < KUBE_VERBS; v++)
-        for (size_t i = 0; (code = kube_counters_code_name(i)); i++)
-            if (c->calls[v][i])
-                buf_print(b, "tenax_builds_api_calls_total{verb=\"%s\",code=\"%s\"} %" PRIu64 "\n",
-                          kube_counters_verb_name((enum kube_counters_verb)v), code,
-                          c->calls[v][i]);
-}
-
 static void write_metrics(void *ctx, struct buf *b)
 {
     const struct serve *v = ctx;
     const struct build_worker_counters *c = build_worker_counters(v->worker);
     const struct build_broker_state broker = v->ports.broker->ops->state(v->ports.broker);
     const struct build_status_stats told = v->ports.status->ops->stats(v->ports.status);
-#define COUNTER(name, help) single(b, #name "_total", "counter", help, c->name);
+#define COUNTER(name, help)                                                                        \
+    probes_single(b, "tenax_builds_" #name "_total", "counter", help, c->name);
     BUILD_WORKER_COUNTERS(COUNTER)
 #undef COUNTER
-    single(b, "consuming", "gauge", "1 while messages would arrive", broker.consuming);
-    single(b, "broker_blocked", "gauge", "1 while the broker takes no messages", broker.blocked);
-    single(b, "broker_connections_total", "counter", "connections made to the broker",
-           broker.connections);
-    single(b, "messages_unsettled", "gauge", "messages being worked on", broker.unsettled);
-    single(b, "messages_unconfirmed", "gauge", "messages published but not confirmed",
-           broker.unconfirmed);
-    single(b, "statuses_waiting", "gauge", "statuses that Screwdriver does not have yet",
-           told.waiting);
-    single(b, "statuses_told_total", "counter", "statuses that Screwdriver has taken", told.told);
-    single(b, "statuses_ended_total", "counter",
-           "statuses of builds that had ended, or are unknown", told.ended);
-    single(b, "statuses_refused_total", "counter", "statuses that Screwdriver has refused",
-           told.refused);
-    single(b, "statuses_expired_total", "counter", "statuses given up for their age", told.expired);
-    single(b, "status_failures_total", "counter", "tries to tell a status that failed",
-           told.failures);
+    probes_single(b, "tenax_builds_consuming", "gauge", "1 while messages would arrive",
+                  broker.consuming);
+    probes_single(b, "tenax_builds_broker_blocked", "gauge", "1 while the broker takes no messages",
+                  broker.blocked);
+    probes_single(b, "tenax_builds_broker_connections_total", "counter",
+                  "connections made to the broker", broker.connections);
+    probes_single(b, "tenax_builds_messages_unsettled", "gauge", "messages being worked on",
+                  broker.unsettled);
+    probes_single(b, "tenax_builds_messages_unconfirmed", "gauge",
+                  "messages published but not confirmed", broker.unconfirmed);
+    probes_single(b, "tenax_builds_statuses_waiting", "gauge",
+                  "statuses that Screwdriver does not have yet", told.waiting);
+    probes_single(b, "tenax_builds_statuses_told_total", "counter",
+                  "statuses that Screwdriver has taken", told.told);
+    probes_single(b, "tenax_builds_statuses_ended_total", "counter",
+                  "statuses of builds that had ended, or are unknown", told.ended);
+    probes_single(b, "tenax_builds_statuses_refused_total", "counter",
+                  "statuses that Screwdriver has refused", told.refused);
+    probes_single(b, "tenax_builds_statuses_expired_total", "counter",
+                  "statuses given up for their age", told.expired);
+    probes_single(b, "tenax_builds_status_failures_total", "counter",
+                  "tries to tell a status that failed", told.failures);
     if (v->ports.timers)
-        single(b, "timers", "gauge", "builds whose timer is set",
-               build_timers_count(v->ports.timers));
-    write_calls(v->ports.kube->ops->counters(v->ports.kube), b);
+        probes_single(b, "tenax_builds_timers", "gauge", "builds whose timer is set",
+                      build_timers_count(v->ports.timers));
+    kube_counters_write_calls(v->ports.kube->ops->counters(v->ports.kube),
+                              "tenax_builds_api_calls_total", b);
 }
 
 /* --- the end --- */
@@ -171,6 +156,11 @@ static void name_state_dir(struct serve *v)
     buf_byte(&v->dir, '\0');
 }
 
+static struct err in_state_dir(struct err e)
+{
+    return e.code == ERR_OK ? e : err_make(e.code, "TENAX_STATE_DIR: %.200s", e.msg);
+}
+
 static struct err open_status(struct serve *v)
 {
     const char *system = getenv("SSL_CERT_FILE");
@@ -186,7 +176,7 @@ static struct err open_status(struct serve *v)
     must(getrandom(&s.seed, sizeof s.seed, 0) == (ssize_t)sizeof s.seed);
     name_state_dir(v);
     s.dir = v->dir.at;
-    TRY(build_status_new(v->loop, &s, &v->ports.status));
+    TRY(in_state_dir(build_status_new(v->loop, &s, &v->ports.status)));
     if (!v->worker_settings.timer)
         return err_none();
     struct buf dir = {0};
@@ -195,7 +185,7 @@ static struct err open_status(struct serve *v)
     struct err e = build_timers_new(v->loop, dir.at, when_now, build_worker_fired, v->worker,
                                     &v->ports.timers);
     buf_fini(&dir);
-    return e;
+    return in_state_dir(e);
 }
 
 static struct err open_broker(struct serve *v)

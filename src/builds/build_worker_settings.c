@@ -6,8 +6,10 @@
 
 #include "builds/build_worker.h"
 #include "client/when.h"
+#include "net/fetch.h"
 
-#define MINUTES_MAX 100000
+#define MINUTES_MAX   100000
+#define NAMESPACE_MAX ((size_t)63)
 
 static struct err refuse(const char *setting, const char *should)
 {
@@ -24,6 +26,31 @@ static struct err check_plugin(const struct build_settings *s)
                     plugin);
 }
 
+/* RFC 1123, as Kubernetes names its namespaces. */
+static bool is_namespace(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 0 && n <= NAMESPACE_MAX && name[0] != '-' && name[n - 1] != '-' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+/* What would be found out by the first build only. */
+static struct err check_values(const struct build_settings *s)
+{
+    const char *strategy = build_text(s, BUILD_CACHE_STRATEGY);
+    const char *wrong = fetch_bad_url(build_text(s, BUILD_API));
+    if (strcmp(strategy, "s3") != 0 && strcmp(strategy, "disk") != 0)
+        return refuse("CACHE_STRATEGY", "s3 or disk");
+    if (wrong) /* it may be a password: the value is not shown */
+        return err_make(ERR_USAGE, "ECOSYSTEM_API must be a URL: %s", wrong);
+    if (!is_namespace(build_text(s, BUILD_NAMESPACE)))
+        return refuse("K8S_JOBS_NAMESPACE", "the name of a namespace: up to 63 lower case letters, "
+                                            "digits and '-'");
+    if (build_int(s, BUILD_API_TIMEOUT) <= 0)
+        return refuse("CIRCUIT_TIMEOUT", "a number of milliseconds above 0");
+    return err_none();
+}
+
 struct err build_worker_settings_make(const struct build_settings *s,
                                       const struct build_pod_template *pods,
                                       struct build_worker_settings *out)
@@ -33,6 +60,7 @@ struct err build_worker_settings_make(const struct build_settings *s,
     int64_t looks = build_int(s, BUILD_VERIFY_LIMIT);
     *out = (struct build_worker_settings){.all = s, .pods = pods, .now = when_now};
     TRY(check_plugin(s));
+    TRY(check_values(s));
     out->timer = strcmp(mode, "timer") == 0;
     if (!out->timer && strcmp(mode, "queue") != 0)
         return refuse("VERIFICATION", "queue or timer");

@@ -35,6 +35,11 @@ void remote_free(struct remote *s);
  * over after it. */
 struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
                                struct str body, span timeout, remote_answered *done, void *ctx);
+/* The same by a connection of its own, so that what it does is never done twice without a word: on
+ * a kept connection that breaks, a request is silently sent again (net/fetch.h). */
+struct remote_call *remote_ask_once(struct remote *s, const char *method, const char *path,
+                                    struct str body, span timeout, remote_answered *done,
+                                    void *ctx);
 /* Begins a stream: data(ctx, bytes) is called for what arrives of a good answer; it ends if nothing
  * arrives for the pause. accept is a content type, or NULL: the server's choice. */
 struct remote_call *remote_stream(struct remote *s, const char *path, const char *accept,

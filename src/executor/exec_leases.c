@@ -3,7 +3,7 @@
 /* The server's side of runs. A claim waits at the server until there is a job, so that none is
  * asked for in vain; after every claim whose answer may have been lost, and after a start, the
  * server is asked which of its jobs in flight are ours. Claiming one of those again gives the same
- * claim again. */
+ * claim again. That an answer was lost is always seen, as no claim is sent by a kept connection. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -312,8 +312,8 @@ static void claim(struct executor *x, size_t count, struct str queues)
     json_write_string(&b, str_from(x->settings->name));
     buf_byte(&b, '}');
     x->claims.asked = count;
-    x->claims.claim = remote_ask(x->server, "POST", "/jobs/claim", buf_view(&b),
-                                 (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, x);
+    x->claims.claim = remote_ask_once(x->server, "POST", "/jobs/claim", buf_view(&b),
+                                      (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, x);
     buf_fini(&b);
 }
 

@@ -36,26 +36,10 @@ void exec_metrics_pod(struct exec_times *t, const struct kube_pod *p)
 
 /* --- the text --- */
 
-static void family(struct buf *b, const char *name, const char *type, const char *help)
-{
-    buf_print(b, "# HELP tenax_executor_%s %s\n# TYPE tenax_executor_%s %s\n", name, help, name,
-              type);
-}
-
-static void value(struct buf *b, const char *name, uint64_t v)
-{
-    buf_print(b, "tenax_executor_%s %" PRIu64 "\n", name, v);
-}
-
-static void single(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
-{
-    family(b, name, type, help);
-    value(b, name, v);
-}
-
 static void write_phases(const struct executor *x, struct buf *b)
 {
-    family(b, "pods", "gauge", "runs of this executor by the state of their pods");
+    probes_family(b, "tenax_executor_pods", "gauge",
+                  "runs of this executor by the state of their pods");
     for (int i = 0; i <= PLAN_POD_NODE_LOST; i++)
         buf_print(b, "tenax_executor_pods{phase=\"%s\"} %" PRIu64 "\n",
                   exec_plan_pod_name((enum plan_pod)i), x->phases[i]);
@@ -64,34 +48,35 @@ static void write_phases(const struct executor *x, struct buf *b)
 static void write_calls(const struct executor *x, struct buf *b)
 {
     const struct kube_counters *c = kube_client_counters(x->kube);
-    const char *code;
-    family(b, "api_calls_total", "counter", "requests to the API server by verb and answer");
-    for (int v = 0; v < KUBE_VERBS; v++)
-        for (size_t i = 0; (code = kube_counters_code_name(i)); i++)
-            if (c->calls[v][i])
-                buf_print(
-                    b, "tenax_executor_api_calls_total{verb=\"%s\",code=\"%s\"} %" PRIu64 "\n",
-                    kube_counters_verb_name((enum kube_counters_verb)v), code, c->calls[v][i]);
-    single(b, "watch_restarts_total", "counter", "watches that were opened again",
-           c->watch_restarts);
-    single(b, "watch_lists_total", "counter", "complete lists of pods", c->lists);
+    kube_counters_write_calls(c, "tenax_executor_api_calls_total", b);
+    probes_single(b, "tenax_executor_watch_restarts_total", "counter",
+                  "watches that were opened again", c->watch_restarts);
+    probes_single(b, "tenax_executor_watch_lists_total", "counter", "complete lists of pods",
+                  c->lists);
 }
 
 static void write_counters(const struct executor *x, struct buf *b)
 {
     const struct exec_counters *c = &x->counters;
-    single(b, "pods_created_total", "counter", "pods created", c->created);
-    single(b, "pods_adopted_total", "counter", "pods taken over after a restart", c->adopted);
-    single(b, "pods_deleted_total", "counter", "pods deleted", c->deleted);
-    single(b, "pods_refused_total", "counter", "pods that the cluster refused", c->refused);
-    single(b, "pods_without_room_total", "counter", "pods refused for a quota", c->no_room);
-    single(b, "runs_succeeded_total", "counter", "runs that succeeded", c->succeeded);
-    single(b, "runs_failed_total", "counter", "runs that failed", c->failed);
-    single(b, "runs_released_total", "counter", "runs given back for want of room", c->released);
-    single(b, "runs_lost_total", "counter", "runs that the server ended: canceled, lease lost",
-           c->lost);
-    single(b, "runs_vanished_total", "counter", "pods that others deleted", c->vanished);
-    single(b, "reports_total", "counter", "reports that the server has accepted", c->reports);
+    probes_single(b, "tenax_executor_pods_created_total", "counter", "pods created", c->created);
+    probes_single(b, "tenax_executor_pods_adopted_total", "counter",
+                  "pods taken over after a restart", c->adopted);
+    probes_single(b, "tenax_executor_pods_deleted_total", "counter", "pods deleted", c->deleted);
+    probes_single(b, "tenax_executor_pods_refused_total", "counter",
+                  "pods that the cluster refused", c->refused);
+    probes_single(b, "tenax_executor_pods_without_room_total", "counter",
+                  "pods refused for a quota", c->no_room);
+    probes_single(b, "tenax_executor_runs_succeeded_total", "counter", "runs that succeeded",
+                  c->succeeded);
+    probes_single(b, "tenax_executor_runs_failed_total", "counter", "runs that failed", c->failed);
+    probes_single(b, "tenax_executor_runs_released_total", "counter",
+                  "runs given back for want of room", c->released);
+    probes_single(b, "tenax_executor_runs_lost_total", "counter",
+                  "runs that the server ended: canceled, lease lost", c->lost);
+    probes_single(b, "tenax_executor_runs_vanished_total", "counter", "pods that others deleted",
+                  c->vanished);
+    probes_single(b, "tenax_executor_reports_total", "counter",
+                  "reports that the server has accepted", c->reports);
 }
 
 static void write_state(const struct executor *x, struct buf *b)
@@ -99,35 +84,37 @@ static void write_state(const struct executor *x, struct buf *b)
     uint64_t waiting = 0;
     LIST_EACH (n, &x->reports)
         waiting++;
-    single(b, "reports_waiting", "gauge", "reports that the server does not have yet", waiting);
-    single(b, "server_up", "gauge", "1 if Tenax's server answered last", !x->server_down);
-    single(b, "cluster_up", "gauge", "1 if the pods of all namespaces are being watched",
-           exec_watch_live(x));
+    probes_single(b, "tenax_executor_reports_waiting", "gauge",
+                  "reports that the server does not have yet", waiting);
+    probes_single(b, "tenax_executor_server_up", "gauge", "1 if Tenax's server answered last",
+                  !x->server_down);
+    probes_single(b, "tenax_executor_cluster_up", "gauge",
+                  "1 if the pods of all namespaces are being watched", exec_watch_live(x));
 }
 
 static void write_histogram(struct buf *b, const char *name, const char *help,
                             const struct histogram *h)
 {
     uint64_t sum = 0;
-    family(b, name, "histogram", help);
+    probes_family(b, name, "histogram", help);
     for (size_t i = 0; i < scale.count; i++)
-        buf_print(b, "tenax_executor_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                  (double)scale.upto[i] * scale.unit, sum += h->in[i]);
+        buf_print(b, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)scale.upto[i] * scale.unit,
+                  sum += h->in[i]);
     sum += h->in[scale.count];
-    buf_print(b, "tenax_executor_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, sum);
-    buf_print(b, "tenax_executor_%s_sum %.15g\n", name, (double)h->sum * scale.unit);
-    buf_print(b, "tenax_executor_%s_count %" PRIu64 "\n", name, sum);
+    buf_print(b, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, sum);
+    buf_print(b, "%s_sum %.15g\n", name, (double)h->sum * scale.unit);
+    buf_print(b, "%s_count %" PRIu64 "\n", name, sum);
 }
 
 static void write_times(const struct executor *x, struct buf *b)
 {
     const struct histogram *steps = x->times.steps;
-    write_histogram(b, "pod_scheduled_seconds", "from a pod's creation to its node",
+    write_histogram(b, "tenax_executor_pod_scheduled_seconds", "from a pod's creation to its node",
                     &steps[EXEC_SCHEDULED]);
-    write_histogram(b, "pod_pulled_seconds", "from a pod's creation to its first container",
-                    &steps[EXEC_PULLED]);
-    write_histogram(b, "pod_running_seconds", "from a pod's creation to its last container",
-                    &steps[EXEC_RUNNING]);
+    write_histogram(b, "tenax_executor_pod_pulled_seconds",
+                    "from a pod's creation to its first container", &steps[EXEC_PULLED]);
+    write_histogram(b, "tenax_executor_pod_running_seconds",
+                    "from a pod's creation to its last container", &steps[EXEC_RUNNING]);
 }
 
 /* --- the listener --- */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_counters.h"
 
+#include <inttypes.h>
+
 #include "base/array.h"
 #include "base/must.h"
+#include "net/probes.h"
 
 /* The first stands for no answer, the last for any other code. */
 static const struct {
@@ -40,4 +43,14 @@ const char *kube_counters_verb_name(enum kube_counters_verb verb)
 const char *kube_counters_code_name(size_t i)
 {
     return i < COUNT(codes) ? codes[i].name : NULL;
+}
+
+void kube_counters_write_calls(const struct kube_counters *c, const char *name, struct buf *b)
+{
+    probes_family(b, name, "counter", "requests to the API server by verb and answer");
+    for (size_t v = 0; v < COUNT(c->calls); v++)
+        for (size_t i = 0; i < COUNT(codes); i++)
+            if (c->calls[v][i])
+                buf_print(b, "%s{verb=\"%s\",code=\"%s\"} %" PRIu64 "\n", name, verbs[v],
+                          codes[i].name, c->calls[v][i]);
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 /* As the API's own rules of access call them. */
 enum kube_counters_verb {
     KUBE_GET,
@@ -38,5 +40,7 @@ void kube_counters_add(struct kube_counters *c, enum kube_counters_verb verb, lo
 const char *kube_counters_verb_name(enum kube_counters_verb verb);
 /* The i-th code: "200", "none" for no answer, "other"; NULL after the last. */
 const char *kube_counters_code_name(size_t i);
+/* Adds the metrics of that complete name to Prometheus' text: the requests by verb and code. */
+void kube_counters_write_calls(const struct kube_counters *c, const char *name, struct buf *b);
 
 #endif

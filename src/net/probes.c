@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/probes.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -73,4 +74,15 @@ void probes_close(struct probes *p)
 {
     http_server_close(p->http);
     free(p);
+}
+
+void probes_family(struct buf *b, const char *name, const char *type, const char *help)
+{
+    buf_print(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void probes_single(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
+{
+    probes_family(b, name, type, help);
+    buf_print(b, "%s %" PRIu64 "\n", name, v);
 }

@@ -7,6 +7,7 @@
  * any name: so it may listen on any address. Loop thread only. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 #include "base/buf.h"
@@ -38,5 +39,11 @@ NODISCARD struct err probes_new(uv_loop_t *loop, const struct probes_settings *s
 int probes_port(const struct probes *p);
 /* Closes everything at once. The loop must run once more before the memory is released. */
 void probes_close(struct probes *p);
+
+/* Adds the lines that begin a family of metrics, "# HELP" and "# TYPE". The name is complete, type
+ * is "counter", "gauge" or "histogram", and help has no line break. */
+void probes_family(struct buf *b, const char *name, const char *type, const char *help);
+/* Adds a family that has one metric without labels. */
+void probes_single(struct buf *b, const char *name, const char *type, const char *help, uint64_t v);
 
 #endif

@@ -586,6 +586,22 @@ static void the_raw_span_of_a_skipped_value_is_exact(void **state)
     }
 }
 
+static void a_member_is_found_by_its_name_and_the_last_of_several(void **state)
+{
+    (void)state;
+    struct str raw;
+    assert_ok(
+        json_member(STR(" {\"a\": [1, {\"b\": 2}] , \"b\":\"x\",\"a\": 3.0 } "), STR("a"), &raw));
+    assert_true(str_eq(raw, STR("3.0")));
+    assert_ok(json_member(STR("{\"a\": [1, {\"b\": 2}] }"), STR("a"), &raw));
+    assert_true(str_eq(raw, STR("[1, {\"b\": 2}]")));
+    assert_ok(json_member(STR("{\"b\": 1, \"\\u0061\": 2, \"ab\": 3}"), STR("a"), &raw));
+    assert_int_equal(raw.len, 0);
+    assert_int_equal(json_member(STR("{\"a\": 1, \"b\": }"), STR("a"), &raw).code, ERR_BAD_JSON);
+    assert_int_equal(json_member(STR("{\"a\": 1} 2"), STR("a"), &raw).code, ERR_BAD_JSON);
+    assert_int_equal(json_member(STR("[1]"), STR("a"), &raw).code, ERR_BAD_TYPE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -601,6 +617,7 @@ int main(void)
         cmocka_unit_test(peek_names_the_type_of_the_next_value),
         cmocka_unit_test(another_type_is_refused_with_both_types_named),
         cmocka_unit_test(the_raw_span_of_a_skipped_value_is_exact),
+        cmocka_unit_test(a_member_is_found_by_its_name_and_the_last_of_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

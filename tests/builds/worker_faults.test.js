@@ -264,3 +264,25 @@ test('settings that are no hosts: refused, without what may be a password', asyn
     assert.equal(code, 2, errors);
     assert.match(errors, /scheme other than https/);
 });
+
+test('settings that no build could be run with: refused by name', async () => {
+    const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-bad-'));
+    const file = path.join(dir, 'file');
+    fs.writeFileSync(file, '');
+    for (const [name, value, word] of [
+        ['CACHE_STRATEGY', 'dsik', /CACHE_STRATEGY must be s3 or disk/],
+        ['ECOSYSTEM_API', 'api.foo', /ECOSYSTEM_API must be a URL/],
+        ['ECOSYSTEM_API', 'https://me:geheim@api.foo', /ECOSYSTEM_API must be a URL/],
+        ['K8S_JOBS_NAMESPACE', 'a/b', /K8S_JOBS_NAMESPACE must be the name of a namespace/],
+        ['K8S_JOBS_NAMESPACE', 'x'.repeat(64), /K8S_JOBS_NAMESPACE must be the name of a namespace/],
+        ['CIRCUIT_TIMEOUT', '0', /CIRCUIT_TIMEOUT must be a number of milliseconds above 0/],
+        ['TENAX_STATE_DIR', path.join(file, 'state'), /TENAX_STATE_DIR: .*file.*: Not a directory/],
+    ]) {
+        const { code, errors } = await run([], { HOME: dir, PORT: '0', K8S_CA_FILE: file, K8S_TOKEN: 't',
+            TENAX_STATE_DIR: path.join(dir, 'state'), [name]: value });
+        assert.notEqual(code, 0, `${name}: ${errors}`);
+        assert.match(errors, word);
+        assert.doesNotMatch(errors, /geheim/);
+    }
+    fs.rmSync(dir, { recursive: true });
+});

@@ -6,6 +6,7 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const http = require('node:http');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { until } = require('../http/harness');
@@ -110,6 +111,65 @@ describe('an executor that is held up', () => {
         await bed.gone(first.id);
         await bed.server.post(`/jobs/${second.id}/cancel`);
         await executor.stop();
+    });
+});
+
+// Passes on what the server is asked, but breaks the connection instead of giving the answer to the
+// first claim that is handed a job.
+class LosingProxy {
+    async start(server) {
+        this.agent = new http.Agent({ keepAlive: true });
+        this.lost = 0;
+        this.http = http.createServer((req, res) => this.pass(server.port, req, res));
+        await new Promise((resolve) => this.http.listen(0, '127.0.0.1', resolve));
+        return this;
+    }
+
+    url() {
+        return `http://127.0.0.1:${this.http.address().port}`;
+    }
+
+    pass(port, req, res) {
+        const claims = req.method === 'POST' && req.url === '/jobs/claim';
+        const up = http.request({ host: '127.0.0.1', port, method: req.method, path: req.url,
+            headers: { ...req.headers, host: `127.0.0.1:${port}` }, agent: this.agent }, async (answer) => {
+            res.writeHead(answer.statusCode, answer.headers);
+            if (!claims)
+                return answer.pipe(res);
+            const parts = await answer.toArray().catch(() => []);
+            const body = Buffer.concat(parts);
+            if (this.lost === 0 && JSON.parse(body).jobs.length > 0) {
+                this.lost++;
+                return req.socket.destroy();
+            }
+            return res.end(body);
+        });
+        up.on('error', () => res.destroy());
+        res.on('close', () => up.destroy());
+        req.pipe(up);
+    }
+
+    stop() {
+        this.agent.destroy();
+        this.http.close();
+        this.http.closeAllConnections();
+    }
+}
+
+describe('a claim whose answer is lost', () => {
+    const bed = useBed();
+
+    it('is_learned_of_long_before_its_lease_is_over', async () => {
+        const proxy = await new LosingProxy().start(bed.server);
+        const executor = bed.executor({ args: ['--lease', '1h'] });
+        executor.bed = { server: proxy, kubeconfig: bed.kubeconfig, namespace: bed.namespace };
+        const { id } = await bed.enqueue(executor, pod(['running', 'succeeded']));
+        executor.start();
+        await bed.status(id, 'completed');
+        assert.equal(proxy.lost, 1);
+        assert.equal((await bed.server.runs(id)).length, 1);
+        await executor.stop();
+        proxy.stop();
     });
 });
 
