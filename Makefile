@@ -13,7 +13,7 @@ SEEDS  ?= 1..2000
 MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
-	test-builds test-packaging test-asan lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-packaging test-asan lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -83,6 +83,12 @@ test-kubernetes: all
 test-crash: all
 	@tools/setup test
 	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/crash/*.test.js)
+
+## test-crash-long: a thousand kills and three hundred power cuts under load, for half an hour or more
+test-crash-long: all
+	@tools/setup test
+	KILLS=1000 TENAX_BIN=$(BUILD)/tenax node --test tests/crash/crash.test.js
+	CUTS=300 TENAX_BIN=$(BUILD)/tenax node --test tests/crash/powercut.test.js
 
 test-packaging: all
 	@tools/setup test
