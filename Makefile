@@ -21,7 +21,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..100
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
-	test-builds test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -106,6 +106,12 @@ test-kubernetes: all
 test-crash: all
 	@tools/setup test
 	@$(SUITE) crash --limit 1800 $(wildcard tests/crash/*.test.js)
+
+## test-crash-long: a thousand kills and three hundred power cuts under load, for half an hour or more
+test-crash-long: all
+	@tools/setup test
+	KILLS=1000 TENAX_BIN=$(BUILD)/tenax node --test tests/crash/crash.test.js
+	CUTS=300 TENAX_BIN=$(BUILD)/tenax node --test tests/crash/powercut.test.js
 
 test-packaging: all
 	@tools/setup test

@@ -39,14 +39,18 @@ struct err batch_bytes_read(struct str bytes,
     struct reader r = {.value = bytes};
     if (reader_byte(&r, "version", UINT8_MAX) != VERSION && !r.bad)
         return err_make(ERR_VERSION, "a batch was written by a newer tenax: use that one");
-    while (!r.bad && reader_left(&r) > 0) {
+    struct batch_op op;
+    struct err e = err_none();
+    while (!r.bad && e.code == ERR_OK && reader_left(&r) > 0) {
         bool puts = reader_byte(&r, "operation", PUT) == PUT;
-        struct batch_op op = {.key = reader_text(&r, "key")};
+        op = (struct batch_op){.key = reader_text(&r, "key")};
         if (puts)
             op.value = reader_text(&r, "value");
         if (!r.bad)
-            TRY(fn(ctx, &op));
+            e = fn(ctx, &op);
     }
+    if (e.code != ERR_OK)
+        return e;
     if (r.bad)
         return err_make(ERR_CORRUPT, "a batch of the log does not decode: its %s", r.bad);
     return err_none();

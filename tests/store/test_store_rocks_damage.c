@@ -5,8 +5,11 @@
 #include "store/rocks.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/must.h"
 #include "store/cm.h"
 #include "store/log_frame.h"
@@ -130,6 +133,96 @@ static void where_commits_were_not_synced_a_hole_is_given_up_for_good(void **sta
     store_close(s);
 }
 
+/* --- every byte, every length --- */
+
+static size_t read_log(const char *log, char **bytes)
+{
+    FILE *f = fopen(log, "rb");
+    must(f && fseek(f, 0, SEEK_END) == 0);
+    long len = ftell(f);
+    *bytes = alloc_get((size_t)len);
+    must(len > 0 && fseek(f, 0, SEEK_SET) == 0);
+    must(fread(*bytes, 1, (size_t)len, f) == (size_t)len);
+    fclose(f);
+    return (size_t)len;
+}
+
+static void write_at(const char *log, size_t at, const char *bytes, size_t len)
+{
+    int fd = open(log, O_WRONLY);
+    must(fd >= 0 && pwrite(fd, bytes, len, (off_t)at) == (ssize_t)len && close(fd) == 0);
+}
+
+/* How many of the three batches a store opened for reading has, -1 if it is refused: never one
+ * without those before it, nor other bytes. */
+static int count_batches(const char *dir)
+{
+    const struct str keys[] = {STR("a"), STR("b"), STR("c")},
+                     values[] = {STR("first-value"), STR("other-value"), STR("third-value")};
+    struct store *s;
+    struct err e = rocks_open_reader(dir, 1 << 20, &s);
+    if (e.code != ERR_OK) {
+        assert_true(e.code == ERR_CORRUPT || e.code == ERR_VERSION);
+        return -1;
+    }
+    struct buf value = {0};
+    int there = 0;
+    for (int i = 0; i < 3; i++) {
+        bool found;
+        assert_ok(store_get(s, keys[i], &found, &value));
+        assert_true(!found || (there == i && str_eq(buf_view(&value), values[i])));
+        there += found;
+    }
+    buf_fini(&value);
+    store_close(s);
+    return there;
+}
+
+/* All bytes of the sectors that are in use, and one of each other sector. */
+static void a_changed_byte_anywhere_is_refused_or_costs_nothing(void **state)
+{
+    char log[256], *bytes;
+    off_t at[3];
+    make_log(*state, log, at);
+    size_t len = read_log(log, &bytes), refused = 0;
+    size_t end = (size_t)at[2] + 2 * LOG_BLOCK;
+    for (size_t i = 0; i < end && i < len; i += i % LOG_BLOCK < LOG_SECTOR ? 1 : LOG_SECTOR) {
+        char changed = (char)(bytes[i] ^ 0x10);
+        write_at(log, i, &changed, 1);
+        int there = count_batches(*state);
+        assert_true(there == -1 || there == 3);
+        refused += there == -1;
+        write_at(log, i, &bytes[i], 1);
+    }
+    assert_int_equal(count_batches(*state), 3);
+    assert_true(refused >= 3 * LOG_SECTOR);
+    free(bytes);
+}
+
+/* The inventory says how many there were. Without it the end may be missing, as if the power had
+ * failed, but nothing else. */
+static void a_log_of_any_length_is_refused_or_has_all(void **state)
+{
+    char log[256], *bytes;
+    off_t at[3];
+    make_log(*state, log, at);
+    size_t len = read_log(log, &bytes);
+    for (size_t cut = 0; cut < len; cut += cut < (size_t)at[2] + LOG_BLOCK ? 37 : 65536) {
+        must(truncate(log, (off_t)cut) == 0);
+        assert_int_equal(count_batches(*state), -1);
+        write_at(log, 0, bytes, len);
+    }
+    forget_inventory(*state);
+    for (size_t cut = 0; cut < len; cut += 4099) {
+        must(truncate(log, (off_t)cut) == 0);
+        int there = count_batches(*state);
+        assert_true(there == -1 || cut == 0);
+        write_at(log, 0, bytes, len);
+    }
+    assert_int_equal(count_batches(*state), 3);
+    free(bytes);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
@@ -139,6 +232,8 @@ int main(void)
         T(damage_that_an_opening_follows_is_no_end_of_the_log),
         T(what_was_being_written_when_the_power_went_is_the_end_of_the_log),
         T(where_commits_were_not_synced_a_hole_is_given_up_for_good),
+        T(a_changed_byte_anywhere_is_refused_or_costs_nothing),
+        T(a_log_of_any_length_is_refused_or_has_all),
     };
 #undef T
     return cmocka_run_group_tests(tests, NULL, NULL);
