@@ -34,6 +34,15 @@ static void run_deferred(struct arena *a)
         d->fn(d->what);
 }
 
+static void fill(struct arena *a, struct arena_block *b)
+{
+    b->next = a->head;
+    a->head = b;
+    a->at = b->bytes;
+    a->end = b->bytes + b->cap;
+    a->total += b->cap;
+}
+
 void arena_fini(struct arena *a)
 {
     run_deferred(a);
@@ -65,27 +74,29 @@ void arena_reset(struct arena *a)
         free(spare);
         a->head = next;
     }
+    *a = (struct arena){.first = a->first};
     if (keep)
-        keep->next = NULL;
-    *a = (struct arena){.head = keep, .total = keep ? keep->cap : 0, .first = a->first};
+        fill(a, keep);
 }
 
+static void add_block(struct arena *a, size_t n)
+{
+    size_t least = a->first && !a->head ? a->first : BLOCK_SIZE;
+    size_t cap = n > least ? n : least;
+    struct arena_block *b = alloc_get(sizeof *b + cap);
+    b->cap = cap;
+    fill(a, b);
+}
+
+/* Does not look at the block, which may have left the cache since it was filled last. */
 void *arena_get(struct arena *a, size_t n)
 {
     const size_t align = alignof(max_align_t);
     n = (n + align - 1) & ~(align - 1);
-    if (!a->head || a->head->cap - a->used < n) {
-        size_t least = a->first && !a->head ? a->first : BLOCK_SIZE;
-        size_t cap = n > least ? n : least;
-        struct arena_block *b = alloc_get(sizeof *b + cap);
-        b->cap = cap;
-        b->next = a->head;
-        a->head = b;
-        a->before += a->used;
-        a->used = 0;
-        a->total += cap;
-    }
-    void *p = a->head->bytes + a->used;
+    if (!a->at || (size_t)(a->end - a->at) < n)
+        add_block(a, n);
+    char *p = a->at;
+    a->at += n;
     a->used += n;
     return p;
 }

@@ -15,8 +15,8 @@ struct arena_deferred;
 
 struct arena {
     struct arena_block *head; /* the block being filled */
-    size_t used;              /* bytes taken from head */
-    size_t before;            /* and from the others */
+    char *at, *end;           /* what is left of it */
+    size_t used;              /* bytes taken from all blocks */
     size_t total;             /* bytes held in all blocks */
     size_t first;             /* size of the first block; 0: of a full one */
     struct arena_deferred *deferred;
@@ -29,7 +29,7 @@ void arena_reset(struct arena *a);
 /* Bytes taken from it, roughly. */
 static inline size_t arena_used(const struct arena *a)
 {
-    return a->before + a->used;
+    return a->used;
 }
 /* n bytes, aligned for any type, not cleared. */
 void *arena_get(struct arena *a, size_t n) __attribute__((returns_nonnull));

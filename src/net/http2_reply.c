@@ -4,8 +4,6 @@
  * x->later until nghttp2 asks for as many as the windows take, and go straight to the
  * connection's output. */
 
-#include <stdio.h>
-
 #include "base/must.h"
 #include "net/http2_internal.h"
 
@@ -31,7 +29,7 @@ static bool is_full(const struct http2 *h)
 struct head {
     nghttp2_nv at[FIELDS_MAX];
     size_t count;
-    char status[4], length[24];
+    char status[3], length[20];
     struct buf names; /* of extra fields, in lower case */
 };
 
@@ -64,12 +62,21 @@ static void add_extra(struct head *f, const char *lines)
 static void add_status(struct head *f, int status)
 {
     must(status >= 100 && status <= 999);
-    snprintf(f->status, sizeof f->status, "%d", status);
+    for (int i = 2; i >= 0; i--, status /= 10)
+        f->status[i] = (char)('0' + status % 10);
     add_field(f, STR(":status"), (struct str){f->status, 3});
+}
+
+/* Does not clear what is not used. */
+static void empty_head(struct head *f)
+{
+    f->count = 0;
+    f->names = (struct buf){0};
 }
 
 static void begin_head(struct head *f, struct http_server *s, int status, struct str type)
 {
+    empty_head(f);
     add_status(f, status);
     /* "Date: …\r\n" without its name and line end */
     add_field(f, STR("date"), (struct str){server_date(s) + 6, REPLY_DATE_LEN - 8});
@@ -79,8 +86,12 @@ static void begin_head(struct head *f, struct http_server *s, int status, struct
 
 static void add_length(struct head *f, uint64_t len)
 {
-    int n = snprintf(f->length, sizeof f->length, "%llu", (unsigned long long)len);
-    add_field(f, STR("content-length"), (struct str){f->length, (size_t)n});
+    size_t at = sizeof f->length;
+    do {
+        f->length[--at] = (char)('0' + len % 10);
+        len /= 10;
+    } while (len);
+    add_field(f, STR("content-length"), (struct str){f->length + at, sizeof f->length - at});
 }
 
 /* -- bodies ----------------------------------------------------------------- */
@@ -195,7 +206,8 @@ static void submit(struct stream *st, struct head *f, bool has_body)
 
 void http2_continue(struct stream *st)
 {
-    struct head f = {0};
+    struct head f;
+    empty_head(&f);
     add_status(&f, 100);
     nghttp2_submit_headers(st->h->session, NGHTTP2_FLAG_NONE, st->id, NULL, f.at, f.count, NULL);
     conn_out(st->h->conn);
@@ -205,7 +217,7 @@ void http2_reply(struct http_exchange *x, int status, struct str type, struct st
                  const char *extra)
 {
     struct stream *st = x->stream;
-    struct head f = {0};
+    struct head f;
     begin_head(&f, x->server, status, type);
     if (extra)
         add_extra(&f, extra);
@@ -223,7 +235,7 @@ void http2_reply(struct http_exchange *x, int status, struct str type, struct st
 void http2_stream_begin(struct http_exchange *x, int status, struct str type, const char *extra)
 {
     struct stream *st = x->stream;
-    struct head f = {0};
+    struct head f;
     http2_leave_body(st);
     begin_head(&f, x->server, status, type);
     if (extra)

@@ -129,16 +129,23 @@ static void keep(struct stream *st, enum http_header h, struct str value)
     st->h->heads += before + 2;
 }
 
-static void recognise(struct stream *st, struct str name, struct str value)
+static void recognise_pseudo(struct stream *st, struct str name, struct str value)
 {
     struct http_request *q = &st->req;
-    struct arena *a = &st->x->arena;
-    enum http_header h = http_header_find(name);
     if (str_eq(name, STR(":method")))
         q->method = method_of(value);
     else if (str_eq(name, STR(":path")))
-        q->path = arena_copy(a, value);
-    else if (str_eq(name, STR(":authority")) || h == HEADER_host)
+        q->path = arena_copy(&st->x->arena, value);
+    else if (str_eq(name, STR(":authority")))
+        recognise_host(st, value);
+}
+
+static void recognise(struct stream *st, struct str name, struct str value)
+{
+    enum http_header h = http_header_find(name);
+    if (name.len && *name.at == ':')
+        recognise_pseudo(st, name, value);
+    else if (h == HEADER_host)
         recognise_host(st, value);
     else if (h < HTTP_HEADERS)
         keep(st, h, value);

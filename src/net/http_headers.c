@@ -64,10 +64,12 @@ enum http_header http_header_find(struct str name)
     if (name.len == 0)
         return HTTP_HEADERS;
     enum http_header h = slots[slot_of(name, multiplier)];
-    if (h < HTTP_HEADERS && headers[h].name.len == name.len &&
-        strncasecmp(headers[h].name.at, name.at, name.len) == 0)
-        return h;
-    return HTTP_HEADERS;
+    if (h == HTTP_HEADERS || headers[h].name.len != name.len)
+        return HTTP_HEADERS;
+    /* HTTP/2 has lower case only. */
+    bool same = memcmp(headers[h].name.at, name.at, name.len) == 0 ||
+                strncasecmp(headers[h].name.at, name.at, name.len) == 0;
+    return same ? h : HTTP_HEADERS;
 }
 
 bool http_header_is_list(enum http_header h)

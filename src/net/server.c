@@ -17,7 +17,7 @@
 #define SPARES_MAX     1024
 #define LATER_KEEP_MAX ((size_t)4 * 1024)
 /* What most requests need in memory: of hundreds under way all of it stays in the cache. */
-#define ARENA_FIRST ((size_t)1024)
+#define ARENA_FIRST ((size_t)512)
 /* Connections over the limit that may wait to read their 503; more are closed without. */
 #define REFUSED_MAX 64
 /* How many answers of unknown size are made for a connection at a time. */

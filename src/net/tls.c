@@ -260,11 +260,28 @@ static enum tls_event fail(struct tls *t)
     return TLS_FAILED;
 }
 
+/* Before what SSL_get_error is asked about. Clearing walks all places of the queue. */
+static void forget_errors(void)
+{
+    if (ERR_peek_error())
+        ERR_clear_error();
+}
+
+/* Whether all that was fed has been read. Asking for more would find that out by a failing read,
+ * which costs as much as a whole record. */
+static bool is_read_up(const struct tls *t)
+{
+    return tls_is_ready(t) && BIO_ctrl_pending(SSL_get_rbio(t->ssl)) == 0 &&
+           !SSL_has_pending(t->ssl);
+}
+
 enum tls_event tls_read(struct tls *t, char *to, size_t size, size_t *len)
 {
     if (t->failed)
         return TLS_FAILED;
-    ERR_clear_error();
+    if (is_read_up(t))
+        return TLS_MORE;
+    forget_errors();
     if (SSL_read_ex(t->ssl, to, size, len) == 1)
         return TLS_DATA;
     switch (SSL_get_error(t->ssl, 0)) {
@@ -312,7 +329,7 @@ void tls_seal(struct tls *t, struct buf *plain, struct buf *wire)
     size_t done = 0;
     while (tls_is_ready(t) && done < plain->len) {
         size_t n;
-        ERR_clear_error();
+        forget_errors();
         if (SSL_write_ex(t->ssl, plain->at + done, plain->len - done, &n) != 1) {
             fail(t);
             break;
