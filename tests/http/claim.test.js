@@ -169,14 +169,20 @@ describe('a claim of all queues', () => {
     });
 });
 
+// How many claims wait for jobs.
+async function countWaiting(server) {
+    const { text } = await server.get('/metrics');
+    return Number(/^tenax_claims_waiting (\d+)$/m.exec(text)[1]);
+}
+
 describe('a long poll', () => {
     const server = useServer();
 
-    // Sends a claim on a connection of its own; resolves once the server has read it.
+    // Sends a claim on a connection of its own; resolves once it waits.
     async function pollOn(wire, fields) {
-        await server.get('/version'); // by now it is accepted
+        const before = await countWaiting(server);
         await wire.sendAll(rawPost('/jobs/claim', JSON.stringify({ wait_ms: 60000, ...fields })));
-        await server.get('/version');
+        await until(async () => await countWaiting(server) > before, 'the claim waits');
     }
 
     it('wakes_up_when_a_job_arrives', async () => {
@@ -253,7 +259,7 @@ describe('a long poll', () => {
             await other.start();
             const wire = await other.wire();
             await wire.sendAll(rawPost('/jobs/claim', '{"wait_ms":60000}'));
-            await other.get('/version');
+            await until(() => countWaiting(other), 'the claim waits');
             other.child.kill('SIGTERM');
             const res = await wire.response();
             if (res.status === 200)
