@@ -100,6 +100,34 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     ticket_submit(t, &c);
 }
 
+static void renewed_many(void *ctx, const struct reply *r)
+{
+    struct ticket *t = ctx;
+    struct reply one = *r;
+    if (r->err.code == ERR_OK) {
+        PROMISE(r->count == 2 && r->renewed[0].code == r->renewed[1].code &&
+                    id_eq(r->renewed[0].id, t->jobs[0]->id),
+                "REPLY", "#%lu: of two renewals of one run only one was accepted", t->serial);
+        one.err.code = r->renewed[1].code;
+        one.lease_end = r->renewed[1].lease_end;
+    }
+    ticket_answer(t, &one);
+}
+
+/* The same run twice, in a request for many. */
+static void renew_as_many(struct ticket *t, struct run_ref ref)
+{
+    struct sim *s = t->sim;
+    const struct renewal twice[2] = {{ref, t->lease}, {ref, t->lease}};
+    struct command c = {
+        .kind = CMD_RENEW_MANY, .renew_many = {twice, 2}, .done = renewed_many, .ctx = t};
+    trace_line("ask #%lu to renew job %lu, among many", t->serial, t->jobs[0]->serial);
+    s->arrived = true;
+    s->calling = true;
+    backend_submit(s->backend, &c);
+    s->calling = false;
+}
+
 static void renew(struct sim *s, struct mjob *m, uint64_t token)
 {
     struct ticket *t = ticket_new(s, CMD_RENEW, 1);
@@ -116,7 +144,10 @@ static void renew(struct sim *s, struct mjob *m, uint64_t token)
         r->renewals += token != 0;
     }
     struct command c = {.renew = {ref_of(s, m, token), t->lease}};
-    ticket_submit(t, &c);
+    if (sim_chance(s, 50))
+        ticket_submit(t, &c);
+    else
+        renew_as_many(t, c.renew.run);
 }
 
 static void report_something(struct sim *s)

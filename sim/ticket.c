@@ -568,6 +568,7 @@ static void judge(struct ticket *t, const struct reply *r)
         cron_was_put(t->sim, t);
         return;
     case CMD_PROGRESS:
+    case CMD_RENEW_MANY: /* its ticket is one of RENEW */
     case CMD_COUNT:
     case CMD_RUNS:
     case CMD_QUEUES:

@@ -71,6 +71,7 @@ void api_success_bulk(struct api *a, const struct api_request *r);
 void api_failure(struct api *a, const struct api_request *r);
 void api_terminated(struct api *a, const struct api_request *r);
 void api_renew(struct api *a, const struct api_request *r);
+void api_renew_many(struct api *a, const struct api_request *r);
 void api_progress(struct api *a, const struct api_request *r);
 void api_release(struct api *a, const struct api_request *r);
 void api_read(struct api *a, const struct api_request *r);

@@ -73,6 +73,7 @@ extern const struct api_body api_bulk_body;
 extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c */
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
+extern const struct api_body api_renewal_body, api_renewals_body;             /* api_renew_many.c */
 extern const struct api_body api_queue_body, api_rate_body, api_queue_retention_body;
 extern const struct api_body api_budget_body, api_budget_patch_body, api_strategy_body,
     api_strategy_patch_body, api_binding_body;
@@ -109,7 +110,9 @@ extern const struct shape api_next_page_shape; /* api_next.c */
 extern const struct shape api_counted_shape, api_job_page_shape, api_run_page_shape,
     api_error_page_shape;                                             /* api_query.c */
 extern const struct shape api_renewed_shape, api_not_in_flight_shape; /* api_report.c */
-extern const struct shape api_claimed_shape, api_withdrawn_shape;     /* api_take.c */
+extern const struct shape api_renewed_job_shape, api_renewed_jobs_shape,
+    api_some_renewed_shape;                                       /* api_renew_many.c */
+extern const struct shape api_claimed_shape, api_withdrawn_shape; /* api_take.c */
 extern const struct shape api_queue_shape, api_queue_page_shape, api_queue_names_shape;
 extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_job_shape,
     api_cron_names_shape, api_crons_removed_shape; /* api_cron.c */

@@ -108,6 +108,18 @@ struct run_ref {
     uint32_t index; /* iff by_index */
 };
 
+/* Of many leases that are renewed at once: one, and what became of it. */
+struct renewal {
+    struct run_ref run;
+    span lease;
+};
+struct renewed {
+    struct id id;
+    instant lease_end; /* iff it was renewed */
+    enum err_code code;
+    struct str message; /* iff it was not */
+};
+
 /* A claim of one given job. */
 struct job_claim {
     struct id id;
@@ -321,6 +333,7 @@ struct reply {
     struct run *runs;
     size_t run_count; /* CMD_READ: of runs, the newest READ_RUNS_MAX at most */
     struct id *ids;
+    struct renewed *renewed;
     struct str *names;
     size_t count;   /* of the list in the reply; or the requested number */
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
@@ -389,6 +402,10 @@ struct command {
             struct run_ref run;
             span lease;
         } renew;
+        struct {
+            const struct renewal *at;
+            size_t count;
+        } renew_many;
         uint64_t events_since; /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
         struct id id;          /* REMOVE, EXPLAIN, CANCEL */
         struct {

@@ -141,6 +141,14 @@ static void renew(struct fixture *f, struct parts *p)
     p->c.renew.lease = MINUTE;
 }
 
+static void renew_many(struct fixture *f, struct parts *p)
+{
+    p->renewals[0] = (struct renewal){held(f, &p->ids[0]), MINUTE};
+    p->renewals[1] = (struct renewal){{.id = fixture_add(f, "q"), .token = 1}, MINUTE};
+    p->c.renew_many.at = p->renewals;
+    p->c.renew_many.count = 2;
+}
+
 static void of_job(struct fixture *f, struct parts *p)
 {
     p->c.id = fixture_add(f, "q");
@@ -345,6 +353,12 @@ static bool a_lease(const struct reply *r)
     return r->lease_end.ms > 0;
 }
 
+static bool one_renewed(const struct reply *r)
+{
+    return r->count == 2 && r->renewed[0].code == ERR_OK && r->renewed[0].lease_end.ms > 0 &&
+           r->renewed[1].code == ERR_STALE && r->renewed[1].message.len > 0;
+}
+
 static bool a_payload(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->jobs[0].payload, STR("{\"n\":1}")) && r->notes;
@@ -510,6 +524,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_FAIL] = {report_failure, one_attempt},
     [CMD_TERMINATED] = {terminated, one_attempt},
     [CMD_RENEW] = {renew, a_lease},
+    [CMD_RENEW_MANY] = {renew_many, one_renewed},
     [CMD_PROGRESS] = {progress, NULL},
     [CMD_RELEASE] = {run, NULL},
     [CMD_CLAIM_JOB] = {claim_job, one_handout},

@@ -162,6 +162,78 @@ describe('many successes', () => {
     });
 });
 
+describe('renewals of many leases', () => {
+    const server = useServer();
+
+    async function claimMany(count, lease_ms = 30_000) {
+        const queue = queueName();
+        const jobs = Array.from({ length: count }, () => ({ queue, type: 't', payload: 1 }));
+        await server.post('/jobs/bulk', { jobs });
+        return server.claim({ queues: [queue], count, lease_ms });
+    }
+    const refOf = (job) => ({ id: job.id, token: job.token });
+
+    it('give_each_its_new_end', async () => {
+        const claimed = await claimMany(5);
+        const jobs = claimed.map(refOf);
+        jobs[2].lease_ms = 7_200_000;
+        jobs[3].run = 0;
+        const res = await server.post('/jobs/renew', { jobs, lease_ms: 3_600_000 });
+        assert.equal(res.status, 200, res.text);
+        assert.deepEqual(res.json.jobs.map((job) => job.id), claimed.map((job) => job.id));
+        const ends = res.json.jobs.map((job) => job.lease_expires_at);
+        for (const [i, end] of ends.entries()) {
+            assert.equal(end - ends[0], i === 2 ? 3_600_000 : 0);
+            assert.ok(end > claimed[i].lease_expires_at);
+        }
+        for (const job of claimed)
+            assert.equal((await server.post(`/jobs/${job.id}/success`, { token: job.token })).status, 204);
+    });
+
+    it('renew_those_that_may_be_renewed_and_say_why_the_others_are_not', async () => {
+        const [a, ended, b] = await claimMany(3);
+        await server.post(`/jobs/${ended.id}/release`, { token: ended.token });
+        const unknown = { id: UNKNOWN, token: a.token };
+        const stale = { id: a.id, token: '0123456789abcdef' };
+        const res = await server.post('/jobs/renew',
+            { jobs: [refOf(a), refOf(ended), unknown, stale, refOf(b)], lease_ms: 3_600_000 });
+        assertError(res, 422, 'unprocessable', /3 of these/);
+        const codes = res.json.jobs.map((job) => job.code);
+        assert.deepEqual(codes, [undefined, 'stale_token', 'not_found', 'stale_token', undefined]);
+        for (const job of res.json.jobs)
+            assert.equal(job.code === undefined, typeof job.lease_expires_at === 'number');
+        for (const job of res.json.jobs)
+            assert.equal(job.code === undefined, job.error === undefined);
+    });
+
+    it('survive_a_restart', async () => {
+        const claimed = await claimMany(3);
+        const res = await server.post('/jobs/renew',
+            { jobs: claimed.map(refOf).slice(1), lease_ms: 3_600_000 });
+        await server.signal('SIGKILL');
+        await server.start();
+        for (const [i, job] of claimed.entries()) {
+            const run = (await server.get(`/jobs/${job.id}/runs`)).json.runs[0];
+            assert.equal(run.lease_expires_at,
+                i ? res.json.jobs[i - 1].lease_expires_at : job.lease_expires_at);
+            assert.equal((await server.job(job.id)).status, 'in_flight');
+            assert.equal((await server.post(`/jobs/${job.id}/success`, { token: job.token })).status, 204);
+        }
+    });
+
+    it('are_refused_as_a_whole_if_one_is_malformed', async () => {
+        const [a] = await claimMany(1);
+        const bad = async (jobs, code, message, more) =>
+            assertError(await server.post('/jobs/renew', { jobs, ...more }), 400, code, message);
+        await bad([], 'bad_value', /jobs/);
+        await bad([refOf(a), { id: a.id }], 'missing_field', /jobs\[1\].*token/);
+        await bad([refOf(a), { id: 'x', token: a.token }], 'bad_id', /jobs\[1\]/);
+        await bad([{ ...refOf(a), lease_ms: 1 }], 'bad_value', /lease_ms/);
+        await bad([refOf(a)], 'bad_value', /lease_ms/, { lease_ms: 1 });
+        await bad(undefined, 'missing_field', /jobs/);
+    });
+});
+
 describe('a failure', () => {
     const server = useServer();
 

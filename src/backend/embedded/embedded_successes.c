@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reports of very many successes at once: some in each turn. They are not atomic; the answer comes
- * when the last is durable. */
+/* Reports of very many successes at once, or of very many leases to be renewed: some in each turn.
+ * They are not atomic; the answer comes when the last is durable. */
 
 #include <stdlib.h>
 
@@ -15,11 +15,35 @@
 struct successes {
     struct list node;
     struct arena arena;
+    enum command_kind kind;
     struct id *ids, *failed; /* failed: those that were not in flight */
+    struct renewal *renewals;
+    struct renewed *renewed;
     size_t count, at, failed_count;
     reply_fn done;
     void *ctx;
 };
+
+/* What says something of this run only; anything else ends the whole report. */
+static bool is_of_one(enum err_code code)
+{
+    return code == ERR_NOT_FOUND || code == ERR_NOT_IN_FLIGHT || code == ERR_STALE ||
+           code == ERR_STALE_GANG || code == ERR_UNPROCESSABLE || code == ERR_DAMAGED;
+}
+
+static void renew(struct embedded *b, struct successes *s, struct err *err)
+{
+    const struct renewal *one = &s->renewals[s->at];
+    struct renewed *to = &s->renewed[s->at++];
+    *err = engine_renew(b->engine, b->now, one->run, one->lease, &to->lease_end);
+    to->id = one->run.id;
+    if (err->code == ERR_OK || !is_of_one(err->code))
+        return;
+    to->code = err->code;
+    to->message = arena_copy(&s->arena, str_from(err->msg));
+    to->lease_end = INSTANT_NONE;
+    *err = err_none();
+}
 
 static void report(struct embedded *b, struct successes *s, struct err *err)
 {
@@ -38,10 +62,26 @@ static void leave(struct successes *s)
     free(s);
 }
 
+static void answer_renewed(struct embedded *b, const struct successes *s, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->count = s->at;
+    r->renewed = arena_get(a, s->count * sizeof *r->renewed + 1);
+    for (size_t i = 0; i < s->at; i++) {
+        r->renewed[i] = s->renewed[i];
+        r->renewed[i].message = arena_copy(a, s->renewed[i].message);
+    }
+}
+
 static void answer(struct embedded *b, struct successes *s, struct err err)
 {
     struct reply *r = embedded_effect(b, s->done, s->ctx);
     r->err = err;
+    if (s->kind == CMD_RENEW_MANY) {
+        answer_renewed(b, s, r);
+        leave(s);
+        return;
+    }
     r->count = s->failed_count;
     r->ids = arena_get(&b->building->arena, s->failed_count * sizeof *r->ids + 1);
     if (s->failed_count)
@@ -52,29 +92,52 @@ static void answer(struct embedded *b, struct successes *s, struct err err)
 /* True if it was answered. */
 static bool go_on(struct embedded *b, struct successes *s, size_t most)
 {
-    struct err err = embedded_refuse_to_store(b, CMD_SUCCEED_MANY);
+    struct err err = embedded_refuse_to_store(b, s->kind);
     while (err.code == ERR_OK && s->at < s->count && most-- > 0)
-        report(b, s, &err);
+        s->kind == CMD_RENEW_MANY ? renew(b, s, &err) : report(b, s, &err);
     if (err.code == ERR_OK && s->at < s->count)
         return false;
     answer(b, s, err);
     return true;
 }
 
+static struct successes *new_of(const struct command *c, size_t count)
+{
+    struct successes *s = ALLOC(struct successes);
+    s->kind = c->kind;
+    s->count = count;
+    s->done = c->done;
+    s->ctx = c->ctx;
+    list_init(&s->node);
+    return s;
+}
+
+static void begin(struct embedded *b, struct successes *s)
+{
+    if (!go_on(b, s, SLICE))
+        list_append(&b->successes, &s->node);
+}
+
+void embedded_renew_many(struct embedded *b, const struct command *c, struct reply *r)
+{
+    must(!r);
+    struct successes *s = new_of(c, c->renew_many.count);
+    s->renewals = arena_get(&s->arena, s->count * sizeof *s->renewals + 1);
+    s->renewed = arena_zero(&s->arena, s->count * sizeof *s->renewed + 1);
+    if (s->count)
+        memcpy(s->renewals, c->renew_many.at, s->count * sizeof *s->renewals);
+    begin(b, s);
+}
+
 void embedded_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
 {
     must(!r);
-    struct successes *s = ALLOC(struct successes);
-    s->count = c->succeed_many.count;
-    s->done = c->done;
-    s->ctx = c->ctx;
+    struct successes *s = new_of(c, c->succeed_many.count);
     s->ids = arena_get(&s->arena, s->count * sizeof *s->ids + 1);
     s->failed = arena_get(&s->arena, s->count * sizeof *s->failed + 1);
     if (s->count)
         memcpy(s->ids, c->succeed_many.ids, s->count * sizeof *s->ids);
-    list_init(&s->node);
-    if (!go_on(b, s, SLICE))
-        list_append(&b->successes, &s->node);
+    begin(b, s);
 }
 
 void embedded_successes_step(struct embedded *b)
