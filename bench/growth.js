@@ -6,7 +6,7 @@
 //     bench/growth.js TENAX LOAD [--json FILE]
 //
 // BENCH_QUICK, BENCH_RUNS and BENCH_COMMIT_MODE as for bench/run.sh; BENCH_ROWS=jobs,queues,connections
-// limits the rows.
+// limits the rows, BENCH_JOBS=1000000,4000000 says how many jobs wait.
 'use strict';
 
 const fs = require('node:fs');
@@ -21,6 +21,9 @@ const sizes = m.quick
   ? { seconds: 1, jobs: [10000, 50000, 100000], queues: [1, 100, 10000], connections: [1, 10, 100, 1000] }
   : { seconds: 10, jobs: [1000000, 10000000, 30000000], queues: [1, 100, 10000],
     connections: [1, 10, 100, 1000, 10000] };
+
+if (process.env.BENCH_JOBS)
+  sizes.jobs = process.env.BENCH_JOBS.split(',').map((n) => 1000 * Math.ceil(Number(n) / 1000));
 
 // On the disk for each job that waits, while the store rewrites its tables.
 const DISK_BYTES = 1000;

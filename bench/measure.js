@@ -18,6 +18,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exi
 
 const quick = Boolean(process.env.BENCH_QUICK);
 const runs = Number(process.env.BENCH_RUNS || 3);
+const serve = process.env.BENCH_SERVE || ''; // further options of Tenax's server
 const commitMode = process.env.BENCH_COMMIT_MODE || 'fsync';
 
 // ---- processes ----
@@ -99,7 +100,7 @@ class Tenax {
     const began = process.hrtime.bigint();
     const log = fs.openSync(path.join(this.folder, 'log'), 'a');
     this.child = spawn(this.binary, ['serve', '--port', '0', '--admin-port', '0', '--root-dir', this.root,
-      '--commit-mode', commitMode, ...options], { stdio: ['ignore', 'pipe', log] });
+      '--commit-mode', commitMode, ...serve.split(' ').filter(Boolean), ...options], { stdio: ['ignore', 'pipe', log] });
     fs.closeSync(log);
     children.add(this.child);
     this.ended = new Promise((done) => this.child.on('exit', (code, signal) => {
@@ -216,7 +217,7 @@ const version = (binary) => execFileSync(binary, ['--version'], { encoding: 'utf
 // bench: run, peers or growth. sizes: what the rows were run with.
 function writeJson(file, bench, samples, sizes, place, versions) {
   const whole = { schema: 1, bench, date: new Date().toISOString().slice(0, 10), machine: place,
-    versions, commit_mode: commitMode, quick, runs, sizes, samples: samples.of };
+    versions, commit_mode: commitMode, quick, runs, serve, sizes, samples: samples.of };
   fs.writeFileSync(file, `${JSON.stringify(whole)}\n`);
 }
 

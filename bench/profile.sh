@@ -108,9 +108,12 @@ echo
 echo "by program and library"
 report --sort dso
 
+# Sorted by thread, too: perf would merge the same symbol of two threads otherwise.
 report --sort comm | awk '{ print $2 }' >"$work/names"
+report --sort comm,dso,symbol >"$work/symbols"
 while read -r name; do
     echo
     echo "by symbol: $name (shares of the whole process)"
-    report --comms "$name" --sort dso,symbol | awk -v n="${PROFILE_TOP:-12}" 'NR <= n'
+    awk -v n="${PROFILE_TOP:-12}" -v name="$name" '$2 == name && ++shown <= n { $2 = ""; print }' "$work/symbols" |
+        awk '{ share = $1; dso = $2; $1 = $2 = ""; sub(/^ +/, ""); printf "%10s  %-22s %s\n", share, dso, $0 }'
 done <"$work/names"

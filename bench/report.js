@@ -160,7 +160,7 @@ function machineLines(files) {
   return Object.values(files).map((f) => {
     const versions = Object.entries(f.versions).map(([n, v]) => `${NAMES[n] ?? n} ${v}`).join(', ');
     return `- \`${f.bench}\`, ${f.date}: ${f.machine.cpu}, ${f.machine.cores} cores, ${number(f.machine.memory_mib)} MiB, ` +
-      `Linux ${f.machine.kernel}, ${f.machine.filesystem}, commit mode ${f.commit_mode}; ${f.runs} runs of each row; ${versions}` +
+      `Linux ${f.machine.kernel}, ${f.machine.filesystem}, commit mode ${f.commit_mode}${f.serve ? `, \`${f.serve}\`` : ''}; ${f.runs} runs of each row; ${versions}` +
       `${f.quick ? '. **Short form: to be seen, not to be judged by.**' : ''}`;
   }).join('\n');
 }

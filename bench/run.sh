@@ -8,6 +8,7 @@
 # BENCH_QUICK=1         small counts, a minute; for checking the report itself
 # BENCH_COMMIT_MODE=…   fsync (the default) or buffered
 # BENCH_RUNS=N          how often each row is run (3)
+# BENCH_SERVE="…"       further options of the server, such as --io-threads 2
 # BENCH_WAITING=N       how many jobs wait in the row waiting (10000000)
 # BENCH_ROWS="A B …"    only these rows: disk enqueue pipelined tls http2 io events bulk take claim tasks
 #                       limited queues latency due waiting policy pods builds executor
@@ -30,6 +31,7 @@ if [ $# -gt 0 ]; then
 fi
 if [ ! -x "$tenax" ] || [ ! -x "$load" ]; then usage; fi
 
+read -r -a serve <<<"${BENCH_SERVE:-}"
 due_rate=5000
 commit_mode=${BENCH_COMMIT_MODE:-fsync}
 runs=${BENCH_RUNS:-3}
@@ -86,7 +88,7 @@ start_server() {
     mkfifo "$work/out"
     from=${EPOCHREALTIME/./}
     "$tenax" serve --port 0 --admin-port 0 --root-dir "$work/root" --commit-mode "$commit_mode" \
-        "$@" >"$work/out" 2>>"$work/log" &
+        "${serve[@]}" "$@" >"$work/out" 2>>"$work/log" &
     pid=$!
     exec {out}<"$work/out"
     read -r -t 120 -u "$out" line || fail "the server did not start"
@@ -645,8 +647,8 @@ write_json() {
         printf '"versions":{"tenax":"%s"},"commit_mode":"%s","quick":%s,"runs":%s,' \
             "$("$tenax" --version | sed 's/^tenax //')" "$commit_mode" \
             "$([ -n "${BENCH_QUICK:-}" ] && echo true || echo false)" "$runs"
-        printf '"sizes":{"waiting_jobs":%s,"waiting_first":%s,"drain_jobs":%s,"scheduled_jobs":%s},' \
-            "$waiting_jobs" "$waiting_first" "$drain_jobs" "$scheduled_jobs"
+        printf '"serve":"%s","sizes":{"waiting_jobs":%s,"waiting_first":%s,"drain_jobs":%s,"scheduled_jobs":%s},' \
+            "${BENCH_SERVE:-}" "$waiting_jobs" "$waiting_first" "$drain_jobs" "$scheduled_jobs"
         printf '"samples":{"tenax":{'
         for key in $(printf '%s\n' "${!samples[@]}" | sort); do
             printf '%s"%s":[%s]' "$sep" "$key" "$(sed 's/ $//; s/ /,/g' <<<"${samples[$key]}")"
