@@ -100,6 +100,25 @@ describe('a token', () => {
         assertError(await server.get('/jobs'), 401, 'credentials_required');
     });
 
+    it('is_named_in_the_log_when_it_changes_what_is_there', async (t) => {
+        const { server, as, tokens } = await guarded(t,
+            { o: { roles: ['operator'], name: 'Ada \u00e4' }, p: { roles: ['producer'] } },
+            { args: ['--log-format', 'json', '--log-level', 'info'] });
+        await as('p').post('/jobs', { queue: 'a', type: 't', payload: 1 });
+        await as('o').get('/jobs');
+        await as('o').post('/jobs/cancel?queue=a');
+        const logged = () => server.stderr.split('\n').filter((line) => /change asked for/.test(line));
+        const changes = await until(() => logged().length > 2 && logged().map((line) => JSON.parse(line)),
+            () => server.stderr);
+        const { operation, token, name, path: target, query } = changes.at(-1);
+        assert.deepEqual({ operation, token, name, target, query }, { operation: 'cancelJobs',
+            token: idOf(tokens.o), name: 'Ada???', target: '/jobs/cancel', query: 'queue=a' });
+        assert.deepEqual(changes.map((change) => change.operation),
+            ['createToken', 'createToken', 'cancelJobs']);
+        for (const token of Object.values(tokens))
+            assert.ok(!server.stderr.includes(token.slice(21)), 'no secret in the log');
+    });
+
     it('ends_at_its_time_and_its_streams_with_it', async (t) => {
         const { server, as, tokens } = await guarded(t, {}, { args: ['--heartbeat-interval', '50ms'] });
         tokens.w = await create(server, { roles: ['worker'], expires_at: Date.now() + 5000 },
