@@ -14,7 +14,7 @@
 #include "base/log.h"
 
 #define FOLDER   "new-tokens"
-#define FILE_MAX 8192
+#define FILE_MAX 32768
 
 static struct err failed(const char *path)
 {

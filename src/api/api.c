@@ -102,10 +102,12 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
         err = api_unpack(a, x, req, &json);
     if (err.code == ERR_OK)
         err = admit(a, &json, e);
-    if (err.code == ERR_OK)
+    if (err.code == ERR_OK) {
+        api_log_change(a, e, &r);
         e->handle(a, &r);
-    else
+    } else {
         api_reply_error(x, &err, NULL);
+    }
     a->body = (struct str){0};
 }
 

@@ -19,6 +19,9 @@ NODISCARD struct err api_identify(const struct api *a, const struct endpoint *e,
 /* Answers a request that was refused for want of credentials or rights. */
 void api_reply_refused(struct api *a, const struct api_request *r, const struct err *err);
 
+/* Logs who changes what, unless that is a job's normal life or nobody in particular asks. */
+void api_log_change(const struct api *a, const struct endpoint *e, const struct api_request *r);
+
 /* ERR_NO_RIGHT unless the sender's rights reach to the queue. */
 NODISCARD struct err api_may_queue(const struct api_request *r, struct str queue);
 /* The same of a list of queues from which jobs are to come; an empty one becomes the sender's

@@ -18,6 +18,7 @@
 
 #define KEPT_PER_BEAT 64
 #define USED_STEP_MS  60000 /* the last use is written at most once in that time */
+#define FORGOTTEN_MS  (INT64_C(30) * 24 * 3600 * 1000) /* after its end a token is deleted */
 
 /* --- answers --- */
 
@@ -176,10 +177,12 @@ static struct kv_change change_of(const struct token *t, struct arena *a, bool r
 static void on_kept(void *ctx, const struct reply *r)
 {
     struct keeping *k = ctx;
-    if (r->err.code == ERR_OK && !tokens_find(k->api->settings.tokens, token_id(k->token)))
-        tokens_add(k->api->settings.tokens, k->token);
+    struct tokens *tokens = k->api->settings.tokens;
+    bool added = r->err.code == ERR_OK && !tokens_find(tokens, token_id(k->token));
+    if (added)
+        tokens_add(tokens, k->token);
     k->done(k->ctx, k->token, &r->err);
-    if (r->err.code != ERR_OK)
+    if (!added)
         token_free(k->token);
     free(k);
 }
@@ -322,6 +325,14 @@ static void ignore(void *ctx, const struct reply *r)
     (void)r;
 }
 
+/* Nobody can use it any more, and nobody has deleted it for long. Tokens of admins stay: that there
+ * are some is why others need one. */
+static bool is_forgotten(const struct token *t, instant now)
+{
+    return instant_is_set(t->expires) && t->expires.ms + FORGOTTEN_MS <= now.ms &&
+           !(t->roles & 1u << ROLE_ADMIN);
+}
+
 void api_tokens_heartbeat(struct api *a)
 {
     struct kv_change changes[KEPT_PER_BEAT];
@@ -329,11 +340,15 @@ void api_tokens_heartbeat(struct api *a)
     size_t at = 0, count = 0;
     if (!a->settings.tokens)
         return;
+    instant now = a->settings.now(a->settings.now_ctx);
     for (struct token *t; count < KEPT_PER_BEAT && (t = tokens_next(a->settings.tokens, &at));) {
-        if (t->used - t->used_kept < USED_STEP_MS)
+        bool forgotten = is_forgotten(t, now);
+        if (!forgotten && t->used - t->used_kept < USED_STEP_MS)
             continue;
+        if (forgotten)
+            tokens_revoke(a->settings.tokens, t);
         t->used_kept = t->used;
-        changes[count++] = change_of(t, &scratch, false);
+        changes[count++] = change_of(t, &scratch, forgotten);
     }
     if (count)
         submit_put(a, changes, count, ignore, NULL);

@@ -100,6 +100,44 @@ describe('a token', () => {
         assertError(await server.get('/jobs'), 401, 'credentials_required');
     });
 
+    it('is_named_in_the_log_when_it_changes_what_is_there', async (t) => {
+        const { server, as, tokens } = await guarded(t,
+            { o: { roles: ['operator'], name: 'Ada \u00e4' }, p: { roles: ['producer'] } },
+            { args: ['--log-format', 'json', '--log-level', 'info'] });
+        await as('p').post('/jobs', { queue: 'a', type: 't', payload: 1 });
+        await as('o').get('/jobs');
+        await as('o').post('/jobs/cancel?queue=a');
+        const logged = () => server.stderr.split('\n').filter((line) => /change asked for/.test(line));
+        const changes = await until(() => logged().length > 2 && logged().map((line) => JSON.parse(line)),
+            () => server.stderr);
+        const { operation, token, name, path: target, query } = changes.at(-1);
+        assert.deepEqual({ operation, token, name, target, query }, { operation: 'cancelJobs',
+            token: idOf(tokens.o), name: 'Ada???', target: '/jobs/cancel', query: 'queue=a' });
+        assert.deepEqual(changes.map((change) => change.operation),
+            ['createToken', 'createToken', 'cancelJobs']);
+        for (const token of Object.values(tokens))
+            assert.ok(!server.stderr.includes(token.slice(21)), 'no secret in the log');
+    });
+
+    it('ends_at_its_time_and_its_streams_with_it', async (t) => {
+        const { server, as, tokens } = await guarded(t, {}, { args: ['--heartbeat-interval', '50ms'] });
+        tokens.w = await create(server, { roles: ['worker'], expires_at: Date.now() + 5000 },
+            bearer(tokens.admin));
+        const take = await as('w').take('?queue=a');
+        await take.until(() => take.over, 'the stream ends');
+        assertError(await as('w').get('/version'), 401, 'bad_credentials', /expired/);
+    });
+
+    it('of_an_admin_still_demands_credentials_when_it_has_expired', async (t) => {
+        const server = await started(t);
+        const token = await create(server, { roles: ['admin'], expires_at: Date.now() + 1000 }, {});
+        await until(async () => (await server.get('/jobs', bearer(token))).status === 401, 'it expires');
+        assertError(await server.get('/jobs'), 401, 'credentials_required');
+        await server.stop();
+        await server.start();
+        assertError(await server.get('/jobs'), 401, 'credentials_required');
+    });
+
     it('of_the_last_admin_cannot_be_deleted', async (t) => {
         const { tokens, as } = await guarded(t);
         assertError(await as('admin').delete(`/tokens/${idOf(tokens.admin)}`), 409, 'conflict');
