@@ -42,11 +42,11 @@ function codeOf(text) {
     return [...blocks, indented, ...spans].join('\n').replace(/\\\n/g, ' ');
 }
 
-// The calls of tenax in it, as [name of the page, its arguments].
+// The calls of tenax in it, as [name of the page, its arguments]. A path after it is none.
 function callsOf(code) {
     const calls = [];
     for (const [, command, rest] of code.matchAll(
-        /(?:^|[\s/])tenax ([a-z][a-z-]*)((?:'[^']*'|[^\n#|&;'])*)/gm)) {
+        /(?:^|[\s/])tenax ([a-z][a-z-]*)(?![-\w/])((?:'[^']*'|[^\n#|&;'])*)/gm)) {
         const action = `${command} ${rest.trim().split(' ')[0]}`;
         calls.push([flags.has(action) ? action : command, rest.split(/ -- /)[0]]);
     }
