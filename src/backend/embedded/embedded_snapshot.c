@@ -195,9 +195,12 @@ struct err embedded_index_restore(struct embedded *b, bool *done)
     struct index_state *x = &b->index;
     *done = false;
     x->bytes = x->changes = 0;
-    /* A clock that is being set back has changed records without the store's being asked. */
-    if (!b->settings.index_dir || instant_is_set(b->clock.from))
+    /* A clock that is being set back changes what jobs say, and nobody keeps batches for a server
+     * that was told to do without. */
+    if (!b->settings.index_dir || instant_is_set(b->clock.from)) {
+        let_go(b);
         return err_none();
+    }
     struct err err = index_image_open(b->settings.index_dir, &image);
     if (err.code == ERR_OK) {
         err = load(b, &image, &rest);
