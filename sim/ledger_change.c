@@ -169,5 +169,5 @@ void ledger_changes_lost(struct ledger *l, struct mjob *m)
     if (m->patch_seq > l->safe_seq)
         m->loose |= m->patched;
     if (m->rerun_seq > l->safe_seq)
-        m->rerun_doubt = true;
+        m->rerun_doubt = m->may_vanish = true; /* it has ended long ago, then */
 }

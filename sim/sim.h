@@ -64,6 +64,7 @@ struct sim {
     struct rng rng;
     struct profile profile;
     struct backend_settings settings;
+    char index_dir[32]; /* of snapshots of the indexes; empty: there are none */
     instant now;
     span behind;       /* of the wall clock; always more than the server waits for, or 0 */
     instant stored_at; /* when the newest thing was requested that is certainly stored */

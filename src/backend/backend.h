@@ -120,6 +120,12 @@ struct backend_settings {
     uint32_t metrics_queues; /* at most so many have counts of their own */
     uint32_t depend_slice;   /* jobs that are looked at in a turn, because new ones are to wait for
                               * them or have their keys, or as the clock is set back; 0: default */
+    /* Snapshots of the indexes, for a quick start: */
+    const char *index_dir;   /* where they are kept; NULL: there are none */
+    uint64_t index_jobs_min; /* there are none for fewer jobs */
+    uint32_t index_slice;    /* entries a turn; 0: default */
+    bool index_inline;       /* written without a thread: for tests */
+    bool index_check; /* a start compares the indexes with those of a start without: likewise */
 };
 
 struct backend;

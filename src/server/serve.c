@@ -233,6 +233,9 @@ static void on_signal(uv_signal_t *h, int number)
 
 /* --- reading again --- */
 
+/* Fewer are read in a tenth of a second. */
+#define INDEX_JOBS_MIN 100000
+
 static struct backend_settings backend_settings(const struct settings *set)
 {
     return (struct backend_settings){
@@ -262,6 +265,8 @@ static struct backend_settings backend_settings(const struct settings *set)
                                  : set->jq_time_limit.ms},
         .failure_history = (uint64_t)set->failure_history,
         .clock_jump_limit = set->clock_jump_limit,
+        .index_dir = set->index_snapshots ? set->root_dir : NULL,
+        .index_jobs_min = INDEX_JOBS_MIN,
         .min_free_space = set->min_free_space};
 }
 

@@ -56,6 +56,7 @@ struct settings {
     int64_t retries_share; /* percent */
     span avoid_required;
     bool retry_policy_enabled;
+    bool index_snapshots;
     int when_no_policy; /* enum settings_no_policy */
     span heartbeat_interval;
     int log_level;  /* enum log_level */

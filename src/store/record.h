@@ -65,6 +65,12 @@ struct record_clock {
     struct id next;         /* the next job to be corrected */
 };
 
+/* Which snapshots of the indexes are this store's: the newest that was begun, and the newest before
+ * it that was finished, or none. */
+struct record_index {
+    struct id nonces[2];
+};
+
 /* Keys, by the kinds above. */
 struct record_key record_job_key(struct id id);
 struct record_key record_payload_key(struct id id);
@@ -80,6 +86,7 @@ struct record_key record_cron_clock_key(struct id id);
 struct record_key record_history_key(uint64_t number);
 struct record_key record_meta_key(struct str name);
 struct record_key record_clock_key(void);
+struct record_key record_index_key(void);
 /* Writes the key into room, because names are long. */
 struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
 struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX]);
@@ -149,6 +156,7 @@ void record_put_group(struct batch *b, const struct group_record *g);
 /* With its expiry, if it has one; an older one of another time must be deleted before. */
 void record_put_kv(struct batch *b, const struct kv_entry *e);
 void record_delete_kv(struct batch *b, const struct kv_entry *e);
+void record_put_index(struct batch *b, const struct record_index *index);
 void record_put_kv_newest(struct batch *b, uint64_t version);
 
 /* Functions that read records. Strings of the results are views into value. ERR_CORRUPT (says which
@@ -188,6 +196,7 @@ NODISCARD struct err record_read_group(struct str value, struct str name, struct
 /* Version, expiry and value. */
 NODISCARD struct err record_read_kv(struct str value, struct kv_entry *e);
 NODISCARD struct err record_check_kv_expiry(struct str value);
+NODISCARD struct err record_read_index(struct str value, struct record_index *index);
 NODISCARD struct err record_read_kv_newest(struct str value, uint64_t *version);
 
 #endif

@@ -139,6 +139,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     struct turn *built = b->building;
     b->building = free_turn(b);
     embedded_takers_forget(b, &why);
+    embedded_index_drop(b);
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
@@ -215,6 +216,7 @@ void embedded_start_over(struct embedded *b, const struct err *why)
     must(!b->committing && b->building->batch.count == 0 && b->events.writer.count == 0);
     embedded_takers_forget(b, why);
     embedded_streams_refuse(b, why);
+    embedded_index_let_go(b);
     b->old = b->engine;
     b->engine = embedded_engine_new(b);
     embedded_ahead_close(b);
@@ -239,6 +241,7 @@ static void try_reopen(struct embedded *b)
         b->failure = err;
     if (err.code != ERR_OK)
         return;
+    embedded_index_drop(b);
     engine_free(b->engine);
     b->engine = NULL;
     b->health = HEALTH_GOOD;
@@ -264,6 +267,7 @@ static struct turn *seal(struct embedded *b)
         b->building = free_turn(b);
         embedded_meter_sealed(b, t);
         embedded_kv_sealed(b);
+        embedded_index_sealed(b, t);
         store_commit(b->env.store, &t->batch,
                      b->settings.sync || (t->adds && b->settings.sync_enqueues));
         return NULL;
@@ -282,6 +286,7 @@ static struct err advance(struct embedded *b)
     /* Ticks are new work: they get as little of the reserve as an enqueue does. */
     engine_cron_hold(b->engine, (uint64_t)b->free_space < b->settings.min_free_space);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
+    embedded_index_step(b);
     bool more_events;
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
@@ -388,7 +393,9 @@ static void no_later(bool is_due, instant then, bool *due, instant *at)
 static bool engine_or_purge_due(const struct embedded *b, instant *at)
 {
     instant purge, expiry;
-    bool due = engine_next_due(b->engine, at);
+    instant index;
+    bool due = engine_next_due(b->engine, at), indexes = embedded_index_due(b, &index);
+    no_later(indexes, index, &due, at);
     bool purges = embedded_events_due(b, &purge), expires = embedded_kv_due(b, &expiry);
     no_later(purges, purge, &due, at);
     no_later(expires, expiry, &due, at);
@@ -484,6 +491,7 @@ static void free_backend(struct backend *base)
     if (b->committing)
         store_wait(b->env.store);
     embedded_ahead_close(b);
+    embedded_index_drop(b);
     embedded_rebuild_drop(b);
     embedded_old_free(b);
     embedded_scan_free_all(b);

@@ -12,6 +12,7 @@
 #include "policy/policies.h"
 #include "store/batch.h"
 #include "store/eventlog.h"
+#include "store/index_file.h"
 #include "store/record.h"
 
 /* A reply, or a job for a stream, that leaves when its turn is durable. */
@@ -160,6 +161,24 @@ struct rebuild {
     bool walked; /* to the end */
 };
 
+/* Snapshots of the indexes (embedded_snapshot.c). */
+struct index_state {
+    enum {
+        INDEX_IDLE,
+        INDEX_WALKS,
+        INDEX_COMMITS, /* until what it may show is durable */
+        INDEX_ENDS,    /* until its file is */
+    } phase;
+    struct index_writer *writer; /* NULL: none is under way */
+    struct index_head head;      /* of the one under way */
+    struct buf chunk;
+    bool has; /* there is a finished one */
+    uint64_t nonce[2];
+    uint64_t bytes, changes;         /* of batches since it began, and writes in them */
+    uint64_t new_bytes, new_changes; /* the same of the one under way */
+    instant retry;                   /* no other is begun before, because one failed */
+};
+
 /* When missing policies were logged last. */
 struct missing_logged {
     uint64_t hash; /* of their names */
@@ -215,6 +234,7 @@ struct embedded {
     struct missing_logged missing_logged[MISSING_LOGGED_MAX];
     struct ahead ahead;
     struct rebuild *rebuild; /* NULL: none */
+    struct index_state index;
     struct damage damage;
     bool hurt; /* a command met damage, and may have left things half done */
     struct events events;
@@ -545,5 +565,20 @@ struct err embedded_queue_recover(struct embedded *b);
 struct err embedded_policy_check(const struct embedded *b, const struct command *c);
 void embedded_policy_port(struct port *port);
 struct err embedded_policy_recover(struct embedded *b);
+
+/* embedded_snapshot.c */
+/* Restores jobs from the snapshot, if there is one that can be used; otherwise *done is false, and
+ * nothing was restored. An error is one of reading jobs. */
+NODISCARD struct err embedded_index_restore(struct embedded *b, bool *done);
+/* Each turn: begins one, goes on, or ends it. */
+void embedded_index_step(struct embedded *b);
+/* The batch of t is about to be committed. */
+void embedded_index_sealed(struct embedded *b, const struct turn *t);
+/* To be called before the engine goes: what is under way is given up. */
+void embedded_index_drop(struct embedded *b);
+/* The same, if the one that is finished is of no use any more either. */
+void embedded_index_let_go(struct embedded *b);
+/* Whether there is something to do, and when. */
+bool embedded_index_due(const struct embedded *b, instant *at);
 
 #endif

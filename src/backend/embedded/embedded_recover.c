@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/correction.h"
+#include "core/engine_snapshot.h"
 #include "store/record.h"
 
 /* To record a run as lost takes about as long as to restore so many jobs. */
@@ -224,6 +225,41 @@ static struct err restore_first(struct embedded *b)
     return embedded_group_recover(b);
 }
 
+static struct err restore_all(struct embedded *b, bool snapshot)
+{
+    bool done = false;
+    TRY(restore_first(b));
+    if (snapshot)
+        TRY(embedded_index_restore(b, &done));
+    if (!done)
+        TRY(restore_jobs(b));
+    return restore_rest(b);
+}
+
+/* For tests: what a snapshot restored is what all records say. The engine from the snapshot stays.
+ */
+static struct err check_index(struct embedded *b)
+{
+    if (!b->settings.index_check || !b->index.has)
+        return err_none();
+    struct engine *restored = b->engine;
+    struct buf got = {0}, want = {0};
+    engine_dump(restored, &got);
+    embedded_forget_writes(b->building);
+    eventlog_reset(&b->events.writer);
+    b->engine = embedded_engine_new(b);
+    struct err err = restore_all(b, false);
+    if (err.code == ERR_OK)
+        engine_dump(b->engine, &want);
+    bool same = str_eq(buf_view(&got), buf_view(&want));
+    engine_free(b->engine);
+    b->engine = restored;
+    buf_fini(&got);
+    buf_fini(&want);
+    must(err.code != ERR_OK || same);
+    return err;
+}
+
 static struct err recover(struct embedded *b)
 {
     bool more;
@@ -233,9 +269,8 @@ static struct err recover(struct embedded *b)
     TRY(embedded_damage_recover(b));
     TRY(embedded_clock_recover(b));
     TRY(embedded_policy_recover(b));
-    TRY(restore_first(b));
-    TRY(restore_jobs(b));
-    TRY(restore_rest(b));
+    TRY(restore_all(b, true));
+    TRY(check_index(b));
     /* A store that cannot be written keeps its cut-off runs until it can be. */
     if (b->health != HEALTH_GOOD)
         return err_none();
