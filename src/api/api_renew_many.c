@@ -145,5 +145,5 @@ void api_renew_many(struct api *a, const struct api_request *r)
                         .renew_many = {.at = list, .count = count},
                         .done = on_renewed,
                         .ctx = api_call(a, r)};
-    backend_submit(a->backend, &c);
+    api_send(a, r, &c);
 }

@@ -7,6 +7,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/alloc.h"
+#include "base/glob.h"
 #include "base/must.h"
 
 /* In one turn, of all such reports together: some milliseconds. */
@@ -19,6 +20,7 @@ struct successes {
     struct id *ids, *failed; /* failed: those that were not in flight */
     struct renewal *renewals;
     struct renewed *renewed;
+    struct glob_list reach; /* of renewals */
     size_t count, at, failed_count;
     reply_fn done;
     void *ctx;
@@ -35,7 +37,9 @@ static void renew(struct embedded *b, struct successes *s, struct err *err)
 {
     const struct renewal *one = &s->renewals[s->at];
     struct renewed *to = &s->renewed[s->at++];
-    *err = engine_renew(b->engine, b->now, one->run, one->lease, &to->lease_end);
+    *err = s->reach.count ? embedded_reach_job(b, s->reach, one->run.id) : err_none();
+    if (err->code == ERR_OK)
+        *err = engine_renew(b->engine, b->now, one->run, one->lease, &to->lease_end);
     to->id = one->run.id;
     if (err->code == ERR_OK || !is_of_one(err->code))
         return;
@@ -118,12 +122,21 @@ static void begin(struct embedded *b, struct successes *s)
         list_append(&b->successes, &s->node);
 }
 
+static struct glob_list copy_globs(struct arena *a, struct glob_list list)
+{
+    struct str *at = arena_get(a, list.count * sizeof *at + 1);
+    for (size_t i = 0; i < list.count; i++)
+        at[i] = arena_copy(a, list.at[i]);
+    return (struct glob_list){at, list.count};
+}
+
 void embedded_renew_many(struct embedded *b, const struct command *c, struct reply *r)
 {
     must(!r);
     struct successes *s = new_of(c, c->renew_many.count);
     s->renewals = arena_get(&s->arena, s->count * sizeof *s->renewals + 1);
     s->renewed = arena_zero(&s->arena, s->count * sizeof *s->renewed + 1);
+    s->reach = copy_globs(&s->arena, c->reach);
     if (s->count)
         memcpy(s->renewals, c->renew_many.at, s->count * sizeof *s->renewals);
     begin(b, s);
