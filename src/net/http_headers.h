@@ -33,8 +33,9 @@ static inline struct str *http_header_value(struct http_request *q, enum http_he
 }
 #define HEADER(name, member, times)                                                                \
     static_assert(offsetof(struct http_request, member) ==                                         \
-                  offsetof(struct http_request, HTTP_HEADER_FIRST) +                               \
-                      HEADER_##member * sizeof(struct str));
+                      offsetof(struct http_request, HTTP_HEADER_FIRST) +                           \
+                          HEADER_##member * sizeof(struct str),                                    \
+                  "the members of struct http_request are in the order of the table");
 #include "net/http_headers.def"
 #undef HEADER
 

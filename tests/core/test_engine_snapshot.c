@@ -93,7 +93,7 @@ static void vary(struct world *w, struct enqueue *spec)
         spec->ready_at = instant_add(r->now, (span){(int64_t)draw(w, 100)});
     if (one_in(w, 6)) {
         spec->unique_key = name(w, "unique", draw(w, 10));
-        spec->unique_while = UNIQUE_QUEUED + draw(w, 3);
+        spec->unique_while = (enum unique)(UNIQUE_QUEUED + draw(w, 3));
     }
     if (one_in(w, 4))
         spec->options.concurrency_key = str_from(keys[draw(w, 2)]);

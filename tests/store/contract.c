@@ -211,7 +211,7 @@ static void keys_with_zero_bytes_are_ordered(void **state)
     struct store_cursor *c = store_cursor_new(f->s);
     struct str key, value;
     store_cursor_seek(c, f->s, STR("k"), false);
-    for (char digit = '0'; digit <= '2'; digit++) {
+    for (int digit = '0'; digit <= '2'; digit++) {
         assert_true(store_cursor_at(c, f->s, &key, &value));
         assert_int_equal(value.at[0], digit);
         store_cursor_step(c, f->s, false);
