@@ -8,8 +8,9 @@
 
 #define STORE_FILES       512
 #define ADMIN_CONNECTIONS 64
-/* Open files other than connections: tables of the store, clients of both listeners that are
- * answered with 503, clients of the admin listener, and our own logs and helpers. */
+/* Open files other than connections: tables of the store, two for each segment of its log, clients
+ * of both listeners that are answered with 503, clients of the admin listener, and our own logs and
+ * helpers. */
 #define OTHER_FILES 800
 
 static uint64_t count_fds(void)
@@ -68,9 +69,9 @@ struct machine_files machine_share_files(int64_t wanted, bool asked_for)
     if (room >= wanted)
         return share;
     if (room <= 0) {
-        /* A quarter for each, and the last for the rest. */
-        room = limit / 4 + 1;
-        share.store = (int)(limit / 4);
+        /* A fifth for each, and the rest for the log of commits and for others. */
+        room = limit / 5 + 1;
+        share.store = (int)(limit / 5);
         share.admin_connections = least(share.admin_connections, limit / 16 + 1);
     }
     share.connections = least(room, wanted);
