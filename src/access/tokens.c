@@ -23,6 +23,7 @@ struct tokens {
     struct token *_Atomic buckets[1 << BUCKET_BITS];
     struct token **order; /* as they were added, for the thread that adds them */
     size_t ever, cap, count, admins;
+    struct err unread;
     EVP_MD *sha256;
 };
 
@@ -376,6 +377,16 @@ size_t tokens_count(const struct tokens *t)
 size_t tokens_admins(const struct tokens *t)
 {
     return t->admins;
+}
+
+void tokens_set_unread(struct tokens *t, const struct err *why)
+{
+    t->unread = *why;
+}
+
+struct err tokens_unread(const struct tokens *t)
+{
+    return t->unread;
 }
 
 static bool is_token(struct str text, struct str *id)

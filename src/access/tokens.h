@@ -92,6 +92,11 @@ size_t tokens_count(const struct tokens *t);
 /* Tokens with the role admin, expired ones included. If there is one, requests need credentials. */
 size_t tokens_admins(const struct tokens *t);
 
+/* They could not be read: until they are, nobody is let in, whatever he brings. ERR_OK: they are
+ * read, as those of a new struct tokens are. */
+void tokens_set_unread(struct tokens *t, const struct err *why);
+NODISCARD struct err tokens_unread(const struct tokens *t);
+
 /* The token with this text, and notes that it was used. ERR_BAD_CREDENTIALS if there is none, or it
  * has expired; it takes the same time wherever a wrong text differs. */
 NODISCARD struct err tokens_check(const struct tokens *t, struct str text, instant now,

@@ -42,6 +42,7 @@ struct err api_identify(const struct api *a, const struct endpoint *e, struct ap
     r->rights = op->right == RIGHT_NONE ? &rights_none : &rights_all;
     if (!tokens || op->right == RIGHT_NONE)
         return err_none();
+    TRY(tokens_unread(tokens));
     if (tokens_bearer(r->http->authorization, &text)) {
         TRY(tokens_check(tokens, text, now_of(a), &r->token));
         r->rights = &r->token->rights;

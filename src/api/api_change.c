@@ -39,7 +39,7 @@ void api_retry(struct api *a, const struct api_request *r)
 
 void api_patch(struct api *a, const struct api_request *r)
 {
-    struct patch patch;
+    struct patch patch = {0};
     struct command c = {.kind = CMD_PATCH, .done = api_reply_job, .ctx = api_call(a, r)};
     struct err err = api_path_id(r->params->at[0], &c, &c.patch.id);
     if (err.code == ERR_OK)

@@ -73,8 +73,11 @@ struct err gate_open(struct api *api, struct tokens *tokens, const char *root_di
     api_load_tokens(api, &busy, &err);
     while ((good = loop->turn(loop->ctx)) && busy)
         loop->wait(loop->ctx);
-    if (!good || err.code != ERR_OK)
+    if (!good || (err.code != ERR_OK && err.code != ERR_DISK_FULL))
         return good ? err : err_make(ERR_STORE, "the tokens cannot be read");
+    tokens_set_unread(tokens, &err);
+    if (err.code != ERR_OK)
+        return err_none();
     struct intake *in = begin(api, tokens, root_dir);
     while ((good = loop->turn(loop->ctx)) && in->pending)
         loop->wait(loop->ctx);
@@ -88,6 +91,22 @@ void gate_reload(struct api *api, struct tokens *tokens, const char *root_dir)
     struct intake *in = begin(api, tokens, root_dir);
     in->left = true;
     end(in);
+}
+
+/* --- again, once there is room to read them --- */
+
+bool gate_retry(struct gate_retry *r, struct api *api, struct tokens *tokens, const char *root_dir)
+{
+    if (r->busy)
+        return true;
+    if (r->begun && r->err.code == ERR_OK) {
+        tokens_set_unread(tokens, &r->err);
+        gate_reload(api, tokens, root_dir);
+        return false;
+    }
+    r->begun = true;
+    api_load_tokens(api, &r->busy, &r->err);
+    return true;
 }
 
 /* --- who can reach the server --- */
@@ -108,7 +127,8 @@ static struct err check_host(const struct tokens *tokens, const struct settings 
                              const char *host, const struct settings_tls *tls)
 {
     const char *which = tls == &s->admin_tls ? "--admin-" : "--";
-    if (gate_is_loopback(host) || tls->client_ca || s->insecure)
+    if (gate_is_loopback(host) || tls->client_ca || s->insecure ||
+        tokens_unread(tokens).code != ERR_OK)
         return err_none();
     if (!tokens_admins(tokens))
         return err_make(ERR_USAGE,

@@ -18,6 +18,13 @@ struct gate_loop {
 /* Reads the tokens that the backend keeps, then takes in those of the folder new-tokens. */
 NODISCARD struct err gate_open(struct api *api, struct tokens *tokens, const char *root_dir,
                                const struct gate_loop *loop);
+/* Where the disk was too full to read them, nobody is let in (tokens_unread): to be called again
+ * and again, until it returns false. The struct is zero at first, and there until then. */
+struct gate_retry {
+    bool begun, busy;
+    struct err err;
+};
+bool gate_retry(struct gate_retry *r, struct api *api, struct tokens *tokens, const char *root_dir);
 /* At run time: takes in what is in the folder new-tokens. */
 void gate_reload(struct api *api, struct tokens *tokens, const char *root_dir);
 

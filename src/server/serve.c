@@ -32,6 +32,8 @@
 
 /* How long a drain may take before the remaining connections are closed. */
 #define DRAIN_MS 10000
+/* How often it is tried again to read tokens that could not be read. */
+#define UNREAD_MS 500
 
 struct server {
     struct settings settings;
@@ -43,6 +45,8 @@ struct server {
     uv_idle_t at_once;   /* active while the next turn need not wait for anything */
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
+    uv_timer_t unread; /* while the tokens could not be read */
+    struct gate_retry retry;
     uv_signal_t sigterm, sigint, sighup;
     struct rounds rounds;
     instant due_at; /* what the timer is set for */
@@ -181,6 +185,14 @@ static void on_wake(uv_async_t *w)
 static void on_heartbeat(uv_timer_t *t)
 {
     api_heartbeat(((struct server *)t->data)->api);
+}
+
+static void on_unread(uv_timer_t *t)
+{
+    struct server *s = t->data;
+    if (!gate_retry(&s->retry, s->api, s->tokens, s->settings.root_dir))
+        uv_timer_stop(t);
+    turn(s);
 }
 
 /* --- stopping --- */
@@ -475,6 +487,8 @@ static void open_loop(struct server *s)
     uv_idle_init(&s->loop, &s->at_once);
     uv_timer_init(&s->loop, &s->heartbeat);
     uv_timer_init(&s->loop, &s->drain_limit);
+    uv_timer_init(&s->loop, &s->unread);
+    s->unread.data = s;
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
     uv_signal_init(&s->loop, &s->sighup);
@@ -606,6 +620,8 @@ static struct err start(struct server *s)
     apply_section(s);
     const struct gate_loop loop = {turn_at_start, wait_at_start, s};
     TRY(gate_open(s->api, s->tokens, set->root_dir, &loop));
+    if (tokens_unread(s->tokens).code != ERR_OK)
+        uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
     TRY(gate_check_hosts(s->tokens, set));
     return open_listeners(s);
 }

@@ -210,6 +210,11 @@ static bool check_anonymous(struct tc_call *c)
 static bool identify(struct tc_call *c, const struct http_request *req)
 {
     struct str token;
+    struct err unread = c->tc->settings.tokens ? tokens_unread(c->tc->settings.tokens) : err_none();
+    if (unread.code != ERR_OK) {
+        tc_fail_err(c, &unread);
+        return false;
+    }
     if (c->tc->settings.tokens && tokens_bearer(req->authorization, &token))
         return identify_token(c, token);
     const struct access_request asks = {.method = str_from(router_method_name(req->method)),
