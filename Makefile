@@ -18,7 +18,7 @@ ASAN_HTTP  = armada batch body claim cron damage depend entries events filter ga
 	origin policy protocol query restart take taskcluster taskcluster_content taskcluster_messages \
 	taskcluster_refusals tls
 ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
-ASAN_SEEDS = 1..100
+ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
 	test-crash-long test-builds test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
