@@ -27,11 +27,14 @@ ASAN_SEEDS = 1..50
 
 ## all: build build/tenax (the default)
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
+	@$(ALONE) ninja -C $(BUILD)
+
+# One at a time in the build folder, when several makes run side by side.
+ALONE = flock $(BUILD)/.make-lock
 
 $(BUILD)/build.ninja: meson.build meson_options.txt
 	@tools/setup build
-	@test -f $@ || meson setup $(BUILD) -Dprefix=$(PREFIX)
+	@test -f $@ || meson setup $(BUILD) -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR)
 	@touch $@
 
 ## demo: a server, a worker, real commands, a SIGKILL in the middle, Taskcluster's tasks; 30 s
@@ -183,9 +186,9 @@ fuzz:
 
 ## install: binary, manual, completions, service; to PREFIX (/usr/local), DESTDIR is heeded
 install: all
-	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR)
-	@ninja -C $(BUILD) >/dev/null
-	meson install -C $(BUILD) --no-rebuild --tags runtime
+	@$(ALONE) tools/configure $(BUILD) prefix=$(PREFIX) sysconfdir=$(SYSCONFDIR)
+	@$(ALONE) ninja -C $(BUILD) >/dev/null
+	$(ALONE) meson install -C $(BUILD) --no-rebuild --tags runtime
 
 ## deb: the Debian package, in build/deb
 deb:
