@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The store on RocksDB: opening it, and the thread that commits. */
+/* The store on RocksDB: opening it and closing it. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,16 +12,10 @@
 
 #include "base/log.h"
 #include "base/must.h"
-#include "store/batch_bytes.h"
 #include "store/rocks_internal.h"
 #include "store/rocks_mend.h"
 #include "store/wal.h"
 
-/* The memory of a larger batch is freed when it is done. */
-#define KEEP_MAX ((size_t)32 * 1024 * 1024)
-
-/* The inventory is written after 1, 2, 4, … commits, and whenever the tables change. */
-#define NOTE_INTERVAL_MAX 1024
 /* Each start begins a log; this many small ones are turned into a table. */
 #define LOGS_MAX ((size_t)256)
 
@@ -117,63 +111,6 @@ static void flush(struct rocks *r)
     rocksdb_free(text);
 }
 
-static uint64_t number_of(struct rocks *r, const char *property)
-{
-    uint64_t v = 0;
-    rocksdb_property_int(r->db, property, &v);
-    return v;
-}
-
-/* Records what must be there at the next start. */
-NODISCARD static struct err write_inventory(struct rocks *r)
-{
-    r->unnoted = 0;
-    if (!r->inventory)
-        TRY(inventory_writer_new(r->dir, &r->inventory));
-    struct inventory_state is = {
-        .tables = r->tables, .reached = r->reached, .held = r->held, .damaged = r->damaged};
-    TRY(inventory_write(r->inventory, &is));
-    r->held_noted = is.held;
-    return err_none();
-}
-
-/* Without it the next start would trust what it finds; so a failure is only logged. */
-static bool note_files(struct rocks *r)
-{
-    struct err e = write_inventory(r);
-    if (e.code != ERR_OK && !r->note_failed)
-        log_warn("the inventory of what is on the disk is out of date: %s", e.msg);
-    r->note_failed = e.code != ERR_OK;
-    return e.code == ERR_OK;
-}
-
-/* Of what neither tables lack nor anybody holds. */
-static void let_go(struct rocks *r)
-{
-    log_release(r->log, r->tables < r->held_noted ? r->tables : r->held_noted);
-}
-
-/* The log lets go only of what the inventory says is in tables: should their own record of it be
- * damaged, everything after that is still there. */
-static void note(struct rocks *r)
-{
-    r->noted_version = number_of(r, "rocksdb.current-super-version-number");
-    rocks_log_look(r);
-    if (note_files(r))
-        let_go(r);
-}
-
-static void note_commit(struct rocks *r)
-{
-    bool due = ++r->unnoted >= r->note_interval;
-    if (!due && r->held == r->held_noted &&
-        number_of(r, "rocksdb.current-super-version-number") == r->noted_version)
-        return;
-    note(r);
-    if (due && r->note_interval < NOTE_INTERVAL_MAX)
-        r->note_interval *= 2;
-}
-
 /* A gap in the logs, if there is one, was logged and is to be given up. */
 NODISCARD static struct err close_hole(struct rocks *r)
 {
@@ -215,11 +152,11 @@ NODISCARD static struct err open_checked(struct rocks *r)
         rocks_close_db(r);
     TRY(e);
     r->note_interval = 1;
-    r->noted_version = number_of(r, "rocksdb.current-super-version-number");
+    r->noted_version = rocks_version(r);
     /* Before the log has a batch that a tenax without a log would not see. */
-    TRY(write_inventory(r));
+    TRY(rocks_write_inventory(r));
     r->has_log = true;
-    let_go(r);
+    rocks_let_go(r);
     return err_none();
 }
 
@@ -240,161 +177,6 @@ static void open_for_reads(struct rocks *r)
         log_warn("what the log has cannot be read: %s", e.msg);
         rocks_close_db(r);
     }
-}
-
-/* --- the thread that commits --- */
-
-static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
-{
-    for (size_t i = 0; i < b->count; i++) {
-        const struct batch_op *op = &b->ops[i];
-        if (op->value.at)
-            rocksdb_writebatch_put(w, op->key.at, op->key.len, op->value.at, op->value.len);
-        else
-            rocksdb_writebatch_delete(w, op->key.at, op->key.len);
-    }
-}
-
-/* What comes to tables the log need not keep, and what they delete they will. */
-NODISCARD static struct err make_room(struct rocks *r)
-{
-    TRY(rocks_check_room(r, 0));
-    TRY(rocks_flush(r));
-    note(r);
-    return err_none();
-}
-
-NODISCARD static struct err try_append(struct rocks *r, bool sync, uint64_t *number)
-{
-    TRY(rocks_check_room(r, SPARE_ROOM + (int64_t)r->bytes.len));
-    return log_append(r->log, buf_view(&r->bytes), sync, number);
-}
-
-/* If the disk has no room, it is as if the batch had never come. */
-NODISCARD static struct err append(struct rocks *r, bool sync, uint64_t *number)
-{
-    atomic_store(&r->pending, r->bytes.len);
-    struct err e = try_append(r, sync, number);
-    if (e.code == ERR_DISK_FULL && make_room(r).code == ERR_OK)
-        e = try_append(r, sync, number);
-    r->refused = e.code == ERR_DISK_FULL;
-    return e;
-}
-
-/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
-NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
-{
-    uint64_t number;
-    batch_bytes_write(b, &r->bytes);
-    size_t len = r->bytes.len;
-    struct err logged = append(r, sync, &number);
-    if (logged.code == ERR_OK)
-        logged = log_wait(r->log, number);
-    if (logged.code != ERR_OK && logged.code != ERR_DISK_FULL)
-        logged.code = ERR_STORE;
-    TRY(logged);
-    fill_writes(r->writes, b);
-    rocks_number_put(r->writes, number);
-    if (sync)
-        r->reached = number;
-    r->committed = number;
-    char *text = NULL;
-    rocksdb_write(r->db, r->unlogged, r->writes, &text);
-    rocksdb_writebatch_clear(r->writes);
-    if (b->bytes > KEEP_MAX) {
-        buf_fini(&r->bytes);
-        rocksdb_writebatch_destroy(r->writes);
-        r->writes = rocksdb_writebatch_create();
-    }
-    /* RocksDB stops writing after it has met damage in the background. */
-    struct err e = rocks_err_of_tables(r, text, ERR_STORE);
-    if (e.code == ERR_OK)
-        e = rocks_log_count(r, len);
-    if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
-        e.code = ERR_STORE;
-    return e;
-}
-
-/* Commits r->batch. Called without the lock: until it has ended, nobody else changes what this
- * reads. */
-static void commit_batch(struct rocks *r)
-{
-    if (r->broken) {
-        r->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
-        return;
-    }
-    r->result = write_batch(r, r->batch, r->sync);
-    r->broken = r->result.code != ERR_OK;
-    r->failure = r->result;
-    if (!r->broken)
-        note_commit(r);
-}
-
-static void *commit_thread(void *arg)
-{
-    pthread_setname_np(pthread_self(), "commit");
-    struct rocks *r = arg;
-    pthread_mutex_lock(&r->lock);
-    for (;;) {
-        while (r->phase != UNDER_WAY && !r->stopping)
-            pthread_cond_wait(&r->to_thread, &r->lock);
-        if (r->phase != UNDER_WAY)
-            break;
-        pthread_mutex_unlock(&r->lock);
-        commit_batch(r);
-        pthread_mutex_lock(&r->lock);
-        r->phase = ENDED;
-        pthread_cond_signal(&r->to_loop);
-        pthread_mutex_unlock(&r->lock);
-        r->notify(r->ctx);
-        pthread_mutex_lock(&r->lock);
-    }
-    pthread_mutex_unlock(&r->lock);
-    return NULL;
-}
-
-static void rocks_commit(struct store *s, const struct batch *b, bool sync)
-{
-    struct rocks *r = rocks_of(s);
-    pthread_mutex_lock(&r->lock);
-    must(r->phase == IDLE);
-    r->batch = b;
-    r->sync = sync;
-    r->phase = UNDER_WAY;
-    pthread_cond_signal(&r->to_thread);
-    pthread_mutex_unlock(&r->lock);
-}
-
-static bool rocks_reap(struct store *s, struct err *result)
-{
-    struct rocks *r = rocks_of(s);
-    pthread_mutex_lock(&r->lock);
-    bool ended = r->phase == ENDED;
-    if (ended) {
-        *result = r->result;
-        r->phase = IDLE;
-        if (r->result.code == ERR_OK)
-            r->number = r->committed;
-    }
-    pthread_mutex_unlock(&r->lock);
-    return ended;
-}
-
-static void await_end(struct rocks *r)
-{
-    pthread_mutex_lock(&r->lock);
-    while (r->phase == UNDER_WAY)
-        pthread_cond_wait(&r->to_loop, &r->lock);
-    pthread_mutex_unlock(&r->lock);
-}
-
-static void rocks_wait(struct store *s)
-{
-    struct rocks *r = rocks_of(s);
-    pthread_mutex_lock(&r->lock);
-    must(r->phase != IDLE);
-    pthread_mutex_unlock(&r->lock);
-    await_end(r);
 }
 
 /* Waits until no snapshot is being made; none begins until closing is reset. */
@@ -418,7 +200,7 @@ NODISCARD static struct err renew_db(struct rocks *r)
     else if (r->broken)
         e = rocks_check_room(r, REOPEN_ROOM);
     if (r->broken && r->refused && !r->hurt) {
-        if (e.code == ERR_OK || make_room(r).code != ERR_OK)
+        if (e.code == ERR_OK || rocks_make_room(r).code != ERR_OK)
             return e;
         return rocks_check_room(r, REOPEN_ROOM);
     }
@@ -436,7 +218,7 @@ NODISCARD static struct err renew_db(struct rocks *r)
 static struct err rocks_reopen(struct store *s)
 {
     struct rocks *r = rocks_of(s);
-    await_end(r);
+    rocks_await_end(r);
     await_snapshots(r);
     struct err e = renew_db(r);
     bool handle_is_old = r->broken && r->refused;
@@ -465,7 +247,7 @@ static void rocks_close(struct store *s)
     if (!r->broken) {
         /* Waits for background work to end. */
         rocks_close_db(r);
-        note_files(r);
+        rocks_note_files(r);
     }
     rocks_free(r);
 }
@@ -518,7 +300,7 @@ NODISCARD static struct err open_and_start(struct rocks *r)
         return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
                         strerror(errno));
     TRY(open_or_read(r));
-    int no = pthread_create(&r->thread, NULL, commit_thread, r);
+    int no = pthread_create(&r->thread, NULL, rocks_commit_thread, r);
     if (no != 0)
         return err_make(ERR_IO, "cannot start a thread: %s", strerror(no));
     return err_none();

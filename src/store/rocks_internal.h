@@ -23,6 +23,9 @@
 /* To mend a table it is written anew, by way of a log. */
 #define MEND_ROOM ((int64_t)(8 * MIB))
 
+/* The memory of a larger batch is freed when it is done. */
+#define ROCKS_KEEP_MAX ((size_t)32 * 1024 * 1024)
+
 enum phase {
     IDLE,
     UNDER_WAY, /* a batch waits for the thread or is being written */
@@ -102,6 +105,36 @@ NODISCARD struct err rocks_err(struct rocks *r, char *text, enum err_code otherw
 /* The same for reads of tables: a damaged table is mended when the store is next opened. */
 NODISCARD struct err rocks_err_of_tables(struct rocks *r, char *text, enum err_code otherwise);
 bool rocks_says(const char *text, const char *part);
+
+/* rocks_commit.c: functions of struct store_vt, and the thread */
+void rocks_commit(struct store *s, const struct batch *b, bool sync);
+bool rocks_reap(struct store *s, struct err *result);
+void rocks_wait(struct store *s);
+void *rocks_commit_thread(void *r);
+/* Until no batch is on its way. */
+void rocks_await_end(struct rocks *r);
+/* Moves to tables what is in memory: the log need not keep it then, and what it deletes goes. */
+NODISCARD struct err rocks_make_room(struct rocks *r);
+
+/* rocks_apply.c */
+/* A batch that the log has, `len` bytes there, comes to the tables. ERR_STORE, ERR_DISK_FULL; with
+ * r->hurt, a damaged table. */
+NODISCARD struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number,
+                                 size_t len);
+
+/* rocks_note.c */
+/* Records what must be there at the next start. ERR_DISK_FULL, ERR_IO. */
+NODISCARD struct err rocks_write_inventory(struct rocks *r);
+/* The same, where a failure is only logged: false. */
+bool rocks_note_files(struct rocks *r);
+/* Brings the inventory up to date, and has the log let go of what it need not keep. */
+void rocks_note(struct rocks *r);
+/* After each commit: does so when it is due. */
+void rocks_note_commit(struct rocks *r);
+/* The log lets go of what neither tables lack nor anybody holds. */
+void rocks_let_go(struct rocks *r);
+/* Changes whenever RocksDB's tables change. */
+uint64_t rocks_version(struct rocks *r);
 
 /* rocks_read.c: functions of struct store_vt */
 struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *value);

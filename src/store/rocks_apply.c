@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the log has comes to the tables. */
+
+#include "store/rocks_internal.h"
+
+static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        const struct batch_op *op = &b->ops[i];
+        if (op->value.at)
+            rocksdb_writebatch_put(w, op->key.at, op->key.len, op->value.at, op->value.len);
+        else
+            rocksdb_writebatch_delete(w, op->key.at, op->key.len);
+    }
+}
+
+/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
+struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len)
+{
+    char *text = NULL;
+    fill_writes(r->writes, b);
+    rocks_number_put(r->writes, number);
+    rocksdb_write(r->db, r->unlogged, r->writes, &text);
+    rocksdb_writebatch_clear(r->writes);
+    if (b->bytes > ROCKS_KEEP_MAX) {
+        rocksdb_writebatch_destroy(r->writes);
+        r->writes = rocksdb_writebatch_create();
+    }
+    /* RocksDB stops writing after it has met damage in the background. */
+    struct err e = rocks_err_of_tables(r, text, ERR_STORE);
+    if (e.code == ERR_OK)
+        e = rocks_log_count(r, len);
+    if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
+        e.code = ERR_STORE;
+    return e;
+}
