@@ -92,8 +92,8 @@ static inline uint64_t log_first(struct log *l)
     return l->vt->first(l);
 }
 
-/* Whether the batch is durable, or the log has failed and it never will be: *result is what log_wait
- * would return. Does not block. */
+/* Whether the batch is durable, or the log has failed and it never will be: *result is what
+ * log_wait would return. Does not block. */
 static inline bool log_ended(struct log *l, uint64_t number, struct err *result)
 {
     return l->vt->ended(l, number, result);

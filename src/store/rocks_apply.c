@@ -15,8 +15,8 @@ static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
     }
 }
 
-static char *write_tables(struct rocks *r, const rocksdb_writeoptions_t *how,
-                          const struct batch *b, uint64_t number)
+static char *write_tables(struct rocks *r, const rocksdb_writeoptions_t *how, const struct batch *b,
+                          uint64_t number)
 {
     char *text = NULL;
     fill_writes(r->writes, b);

@@ -44,8 +44,8 @@ struct rocks {
     rocksdb_cache_t *cache;
     rocksdb_options_t *options;
     rocksdb_readoptions_t *reading;
-    rocksdb_readoptions_t *flushed;   /* sees only what is in tables */
-    rocksdb_writeoptions_t *unlogged; /* RocksDB has no log of its own */
+    rocksdb_readoptions_t *flushed;           /* sees only what is in tables */
+    rocksdb_writeoptions_t *unlogged;         /* RocksDB has no log of its own */
     rocksdb_writeoptions_t *unlogged_at_once; /* and refuses rather than wait */
     rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read */
     unsigned cursors; /* open cursors; they must not outlive db */
@@ -59,11 +59,11 @@ struct rocks {
     bool closing;       /* no further snapshot may begin */
     bool compact_stopped;
     /* The thread's while UNDER_WAY, otherwise the loop's. */
-    bool broken;      /* a commit failed, or there was no room for opening; reopen is due */
-    bool refused;     /* and RocksDB got nothing of the commit, so that its handle can be kept */
-    struct log *log;  /* NULL: nothing can be committed */
+    bool broken;     /* a commit failed, or there was no room for opening; reopen is due */
+    bool refused;    /* and RocksDB got nothing of the commit, so that its handle can be kept */
+    struct log *log; /* NULL: nothing can be committed */
     struct log_ring *ring; /* NULL: every commit is for the thread */
-    struct buf bytes; /* of the batch under way */
+    struct buf bytes;      /* of the batch under way */
     /* Where RocksDB may not write: what the log has and tables do not. NULL: that is in RocksDB. */
     rocksdb_writebatch_wi_t *overlay;
     uint64_t overlaid;          /* bytes in it */

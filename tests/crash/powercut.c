@@ -11,9 +11,10 @@
  * It assumes the worst: what was not synced is lost, and so is a name whose directory was not
  * synced (sync_file_range promises neither). A pwrite to a file that was opened with O_DSYNC is a
  * sync of what it writes, and so is such a write that is given to an io_uring, though that may
- * still be under way: what was not acknowledged may be on the disk. If POWERCUT_KILL_AT is n, the process dies by SIGKILL at its n-th sync in
- * the root directory, before that sync has any effect; with POWERCUT_TEAR, after some of the
- * sectors of the file have come to the disk, by chance, which n decides. */
+ * still be under way: what was not acknowledged may be on the disk. If POWERCUT_KILL_AT is n, the
+ * process dies by SIGKILL at its n-th sync in the root directory, before that sync has any effect;
+ * with POWERCUT_TEAR, after some of the sectors of the file have come to the disk, by chance, which
+ * n decides. */
 
 #include <dirent.h>
 #include <dlfcn.h>
