@@ -56,10 +56,10 @@ function testClient(name, { tests, counted, example, worker, cwd = path.join(CLI
         after(() => fs.rmSync(dir, { recursive: true, force: true }));
 
         // Starts a command; its end is awaited by finish().
-        function start([command, ...args], more = {}, where = cwd) {
-            return spawn(command, args, {
-                cwd: where, env: { ...environment(env), ...more }, stdio: ['ignore', 'pipe', 'pipe'],
-            });
+        function start([command, ...args], more = {}) {
+            const all = { ...environment(), ...env, ...more };
+            delete all.NODE_TEST_CONTEXT; // it would believe to be a part of this test
+            return spawn(command, args, { cwd, env: all, stdio: ['ignore', 'pipe', 'pipe'] });
         }
 
         // A worker of the queue; its ledger; and its end.
