@@ -12,6 +12,7 @@
 #include "store/inventory.h"
 #include "store/log.h"
 #include "store/rocks.h"
+#include "store/rocks_pace.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 
@@ -41,6 +42,7 @@ struct rocks {
 
     rocksdb_cache_t *cache;
     rocksdb_options_t *options;
+    struct rocks_pace *pace; /* of compactions */
     rocksdb_readoptions_t *reading;
     rocksdb_readoptions_t *flushed;   /* sees only what is in tables */
     rocksdb_writeoptions_t *unlogged; /* RocksDB has no log of its own */
