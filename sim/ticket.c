@@ -591,6 +591,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
+    case CMD_BACKLOG:
     case CMD_BUDGET_PUT:
     case CMD_BUDGET_READ:
     case CMD_BUDGET_REMOVE:

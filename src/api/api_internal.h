@@ -89,6 +89,7 @@ void api_reset(struct api *a, const struct api_request *r);
 void api_runs(struct api *a, const struct api_request *r);
 void api_errors(struct api *a, const struct api_request *r);
 void api_explain(struct api *a, const struct api_request *r);
+void api_backlog(struct api *a, const struct api_request *r);
 void api_error_of_attempt(struct api *a, const struct api_request *r);
 void api_group_read(struct api *a, const struct api_request *r);
 void api_group_seal(struct api *a, const struct api_request *r);

@@ -55,6 +55,7 @@ extern const size_t api_endpoint_count;
 struct err api_param_once(struct str name, const struct api_param *params, unsigned *seen);
 
 /* Each beside what reads it. */
+extern const struct api_param api_backlog_params[];
 extern const struct api_param api_next_params[];
 extern const struct api_param api_filter_params[], api_page_params[], api_change_params[],
     api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
@@ -117,6 +118,7 @@ extern const struct shape api_queue_shape, api_queue_page_shape, api_queue_names
 extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_job_shape,
     api_cron_names_shape, api_crons_removed_shape; /* api_cron.c */
 extern const struct shape api_explanation_shape;
+extern const struct shape api_backlog_page_shape;
 extern const struct shape api_policy_shape, api_policies_shape, api_policy_changed_shape,
     api_categories_shape, api_categories_list_shape, api_retry_settings_shape,
     api_retry_settings_changed_shape;           /* api_policy_encode.c */

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/glob.h"
+#include "core/backlog.h"
 #include "core/crons.h"
 #include "core/enqueue.h"
 #include "core/event.h"
@@ -350,8 +351,9 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     struct queue_shown *queues;
-    struct ready_place place;       /* PEEK: of the last job examined */
-    const struct group_view *group; /* CMD_GROUP_* */
+    const struct backlog_page *backlogs; /* CMD_BACKLOG */
+    struct ready_place place;            /* PEEK: of the last job examined */
+    const struct group_view *group;      /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
@@ -440,13 +442,18 @@ struct command {
         struct kv_put kv_put;
         struct kv_query kv;           /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
         struct budget_command budget; /* CMD_BUDGET_* */
+        struct {
+            struct str queue; /* empty: a page */
+            struct str from;
+            uint32_t limit;
+        } backlog;
     };
     /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
      * all of the command is applied or nothing. */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
-     * job, ENQUEUE, QUEUES and QUEUE_LIST: what is in others is answered as if it were not there.
-     * Commands about many jobs have it in their filter. */
+     * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not
+     * there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
     reply_fn done;
     void *ctx;
