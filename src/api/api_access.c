@@ -4,7 +4,6 @@
 #include "api/api_routes.h"
 #include "base/alloc.h"
 #include "base/glob.h"
-#include "base/log.h"
 #include "base/must.h"
 #include "wire/wire_msgpack.h"
 
@@ -68,34 +67,6 @@ void api_reply_refused(struct api *a, const struct api_request *r, const struct 
             ? "WWW-Authenticate: Bearer realm=\"tenax\", error=\"invalid_token\"\r\n"
             : NULL;
     api_reply_error(r->x, err, extra);
-}
-
-/* --- the log of changes --- */
-
-#define LOGGED_MAX 256 /* bytes of a path or a query */
-
-/* One word of printable characters, so that nobody can forge a line. */
-static void write_harmless(char *to, size_t size, struct str text)
-{
-    size_t n = text.len < size - 1 ? text.len : size - 1;
-    for (size_t i = 0; i < n; i++)
-        to[i] = (char)(text.at[i] > ' ' && text.at[i] <= '~' ? text.at[i] : '?');
-    to[n] = '\0';
-}
-
-void api_log_change(const struct api *a, const struct endpoint *e, const struct api_request *r)
-{
-    const struct operation *op = a->operations[e - api_endpoints];
-    char id[TOKEN_ID_LEN + 1], name[TOKEN_NAME_MAX + 1], path[LOGGED_MAX], query[LOGGED_MAX];
-    if (!r->token || op->right < RIGHT_OPERATE || e->route.method == HTTP_GET)
-        return;
-    write_harmless(id, sizeof id, token_id(r->token));
-    write_harmless(name, sizeof name, r->token->name);
-    write_harmless(path, sizeof path, r->http->path);
-    write_harmless(query, sizeof query, r->http->query);
-    const char *const fields[] = {"operation", op->name, "token", id,    "name", name,
-                                  "path",      path,     "query", query, NULL};
-    log_fields(LOG_INFO, "change asked for", fields);
 }
 
 /* --- queues --- */

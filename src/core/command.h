@@ -339,7 +339,8 @@ struct reply {
     size_t count;   /* of the list in the reply; or the requested number */
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
     bool more;      /* a list or runs: there are more */
-    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was changed */
+    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was changed.
+                     * RETRY_SETTINGS_PUT: nothing was changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -455,6 +456,9 @@ struct command {
      * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not
      * there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
+    /* Who asks for the change, as JSON of at most TRAIL_NOTE_MAX bytes, to be recorded with it if
+     * it is done (core/trail.h); empty: it is not. Nothing is recorded of dry runs. */
+    struct str trail;
     reply_fn done;
     void *ctx;
 };

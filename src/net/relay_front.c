@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "net/peer.h"
 #include "net/relay_internal.h"
 
 /* What may be on its way to the back before further requests wait, and what is posted before the
@@ -125,7 +126,7 @@ static struct relay_line *line_of(struct relay *r, struct conn *c)
         return c->line;
     struct relay_line *line = aligned_alloc(64, sizeof *line);
     must(line);
-    *line = (struct relay_line){.conn = c};
+    *line = (struct relay_line){.conn = c, .peer = peer_new(&c->tcp, c->tls)};
     LIST_INIT(&line->calls);
     LIST_INSERT_HEAD(&r->lines, line, link);
     c->line = line;
@@ -293,6 +294,7 @@ static void free_line(struct relay_line *line)
 {
     must(!line->conn && LIST_EMPTY(&line->calls));
     LIST_REMOVE(line, link);
+    peer_free(line->peer);
     free(line);
 }
 
@@ -457,6 +459,7 @@ void relay_front_free(struct relay *r)
         while ((call = LIST_FIRST(&line->calls)))
             call_free(r, call);
         LIST_REMOVE(line, link);
+        peer_free(line->peer);
         free(line);
     }
     while ((call = LIST_FIRST(&r->spares))) {

@@ -122,6 +122,12 @@ static const struct option_def table[] = {
              "gone, "
              "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
+    {"audit-retention", "DURATION", OPTION_SPAN, AT(audit_retention), ENV("AUDIT_RETENTION"),
+     .def = "365d", .help = "how long changes by people, which GET /audit returns, are kept",
+     .live = true},
+    {"audit-max", "COUNT", OPTION_INT, AT(audit_max), .min = 100, .max = 1000000000,
+     ENV("AUDIT_MAX"), .def = "1000000",
+     .help = "how many of them are kept; the oldest are deleted first", .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what happens to the ticks of a cron entry that were due while the server was down: "

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/base64.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "net/query.h"
 #include "taskcluster/tc_internal.h"
@@ -190,6 +191,7 @@ static bool identify_token(struct tc_call *c, struct str text)
                                  .client_id = arena_copy(c->arena, (struct str){client, (size_t)n}),
                                  .scopes = {&everything, 1},
                                  .expires = token->expires};
+    c->actor = (struct actor){ACTOR_TOKEN, token_id(token), token->name};
     return true;
 }
 
@@ -237,8 +239,11 @@ static bool identify(struct tc_call *c, const struct http_request *req)
         return false;
     }
     struct err err = access_check(set->access, &asks, c->now, c->arena, &c->who, challenge);
-    if (err.code == ERR_OK)
+    if (err.code == ERR_OK) {
+        bool known = c->who.kind != ACCESS_ANONYMOUS;
+        c->actor = (struct actor){known ? ACTOR_HAWK : ACTOR_ANONYMOUS, .id = c->who.client_id};
         return check_anonymous(c);
+    }
     tc_fail_access(c, &err, challenge);
     return false;
 }
@@ -254,6 +259,25 @@ bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t co
     tc_fail(c, TC_INSUFFICIENT_SCOPES, "%.*s", STR_ARG(buf_view(&why)));
     buf_fini(&why);
     return false;
+}
+
+/* Without the body: a task's definition is its payload. */
+static void note_change(struct tc_call *c, const struct http_request *req)
+{
+    const struct operation *op = operation_of(c);
+    struct buf b = {0};
+    if (op->right < RIGHT_OPERATE || req->method == HTTP_GET)
+        return;
+    const struct change_note note = {.actor = c->actor,
+                                     .address = str_from(http_peer(c->x)->address),
+                                     .operation = str_from(op->name),
+                                     .path = req->path,
+                                     .query = c->who.bewit ? (struct str){0} : req->query};
+    change_note_write(&note, &b);
+    c->trail = arena_copy(c->arena, buf_view(&b));
+    buf_fini(&b);
+    const char *const fields[] = {"operation", op->name, "actor", actor_word(c->actor.kind), NULL};
+    log_fields(LOG_INFO, "change asked for", fields);
 }
 
 /* By what the path says alone: all that is asked before anything is looked up. */
@@ -356,8 +380,11 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
         return;
     if (m->early && !authorize_early(c))
         return;
-    if (check_body(c, req))
-        m->handle(c);
+    if (!check_body(c, req))
+        return;
+    if (!open)
+        note_change(c, req);
+    m->handle(c);
 }
 
 static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,

@@ -9,6 +9,7 @@
  * it, its path's parameters, its query, its body by a schema. A handler asks the backend, and
  * answers from a callback with tc_reply or tc_fail, exactly once. */
 
+#include "access/change_note.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/list.h"
@@ -71,6 +72,8 @@ struct tc_call {
     const struct tc_method *method;
     struct arena *arena; /* of the exchange */
     struct access_identity who;
+    struct actor actor; /* who, for the audit */
+    struct str trail;   /* of its change (struct command, trail); or empty */
     instant now;
     struct str params[ROUTER_PARAMS_MAX];
     struct str query, body;                    /* in the arena */

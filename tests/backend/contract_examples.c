@@ -529,6 +529,12 @@ static bool an_entry(const struct reply *r)
     return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
 }
 
+static void with_trail(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.trail = STR("{\"actor\":\"a\"}");
+}
+
 const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_ENQUEUE] = {enqueue, one_enqueued},
     [CMD_SUCCEED] = {run, NULL},
@@ -590,4 +596,5 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_BUDGET_REMOVE] = {with_budget, one_counted},
     [CMD_RETRY_SETTINGS_PUT] = {put_settings, changed_settings},
     [CMD_RETRY_SETTINGS_READ] = {nothing, initial_settings},
+    [CMD_RECORD] = {with_trail, NULL},
 };

@@ -481,6 +481,8 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
     b->settings.failure_history = settings->failure_history;
+    b->settings.audit_retention = settings->audit_retention;
+    b->settings.audit_max = settings->audit_max;
     b->more_due = true; /* some of what is kept may be too much now */
     engine_configure(b->engine, &settings->engine);
 }

@@ -66,9 +66,10 @@ struct scan {
     struct id *ids;      /* of CANCEL_WHERE, in the arena */
     size_t id_count, id_cap;
     struct job *jobs;
-    size_t kept;  /* in jobs */
-    size_t bytes; /* of their payloads */
-    size_t count; /* of those that matched */
+    size_t kept;    /* in jobs */
+    size_t bytes;   /* of their payloads */
+    size_t count;   /* of those that matched */
+    uint64_t trail; /* its number in the audit; 0: it has none */
     struct reply reply;
     reply_fn done;
     void *ctx;
@@ -100,6 +101,11 @@ struct kv_state {
     instant due_unsealed; /* the same for what was put in the turn that is being built */
 };
 
+/* The audit (embedded_trail.c). */
+struct trail_state {
+    uint64_t newest, removed; /* numbers; those up to `removed` are gone */
+};
+
 /* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
 struct ahead {
     struct store_cursor *cursor; /* NULL: none is open */
@@ -125,7 +131,8 @@ struct clock {
     struct id next; /* the next one of them */
     instant turned_from; /* `from` of the newest reset since the start */
     uint64_t corrected;
-    reply_fn reset_done; /* who waits for the clock to be set back; NULL: nobody */
+    uint64_t reset_trail; /* its number in the audit; 0: it has none */
+    reply_fn reset_done;  /* who waits for the clock to be set back; NULL: nobody */
     void *reset_ctx;
     enum { RESET_WAITS, RESET_CORRECTS, RESET_REBUILDS } phase; /* iff reset_done */
 };
@@ -240,6 +247,7 @@ struct embedded {
     struct events events;
     struct history history;
     struct kv_state kv;
+    struct trail_state trail;
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
     uint64_t commit_bytes;
@@ -407,7 +415,25 @@ NODISCARD struct err embedded_history_recover(struct embedded *b);
 /* Deletes some of what is over the limit, which may have become lower; true if some is left. */
 bool embedded_history_trim(struct embedded *b);
 
+/* embedded_command.c */
+/* Carries out a command that is done at once, and answers it. */
+void embedded_handle(struct embedded *b, const struct command *c);
+
+/* embedded_trail.c */
+/* Records a change with this turn, and returns its number; if it is open, embedded_trail_end is to
+ * say when it is over, and how many jobs it was about. */
+uint64_t embedded_trail_begin(struct embedded *b, struct str note, bool open);
+void embedded_trail_end(struct embedded *b, uint64_t number, uint64_t count);
+/* After embedded_kv_recover. */
+NODISCARD struct err embedded_trail_recover(struct embedded *b);
+
 /* embedded_kv.c */
+/* Puts an entry, in place of what there is. */
+void embedded_kv_keep(struct embedded *b, struct kv_entry *e);
+/* Removes what has the entry's space and key, if there is something. */
+void embedded_kv_forget(struct embedded *b, const struct kv_entry *e);
+/* Reads what has the entry's space and key; its version is 0 if there is none. */
+NODISCARD struct err embedded_kv_load(struct embedded *b, struct kv_entry *e, struct arena *a);
 NODISCARD struct err embedded_kv_recover(struct embedded *b);
 /* To be called when the turn that was being built is on its way. */
 void embedded_kv_sealed(struct embedded *b);
