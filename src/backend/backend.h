@@ -112,6 +112,7 @@ struct backend_settings {
     uint64_t event_max_bytes;           /* that they may take on the disk, about */
     uint64_t failure_history;           /* so many failures and successes after them are kept
                                          * apart from the jobs; 0: none */
+    span idempotency_retention;         /* how long idempotency keys are remembered */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     span jq_request_limit;   /* how long jq expressions may run for one request; 0: any time */

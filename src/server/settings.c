@@ -122,6 +122,11 @@ static const struct option_def table[] = {
              "gone, "
              "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
+    {"idempotency-retention", "DURATION", OPTION_SPAN, AT(idempotency_retention),
+     ENV("IDEMPOTENCY_RETENTION"), .def = "1d",
+     .help = "how long an Idempotency-Key of an enqueue is remembered, with its answer; 0: not at "
+             "all",
+     .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what happens to the ticks of a cron entry that were due while the server was down: "

@@ -481,6 +481,7 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
     b->settings.failure_history = settings->failure_history;
+    b->settings.idempotency_retention = settings->idempotency_retention;
     b->more_due = true; /* some of what is kept may be too much now */
     engine_configure(b->engine, &settings->engine);
 }

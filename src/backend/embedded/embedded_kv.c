@@ -104,6 +104,22 @@ static struct kv_entry own(struct arena *a, const struct kv_entry *e)
                              arena_copy(a, e->value), e->expires, e->version};
 }
 
+struct err embedded_kv_load(struct embedded *b, struct str space, struct str key, struct arena *a,
+                            struct kv_entry *e)
+{
+    struct kv_entry stored;
+    return load(b, space, key, a, e, &stored);
+}
+
+struct err embedded_kv_keep(struct embedded *b, struct kv_entry *e, struct arena *a)
+{
+    struct kv_entry present, stored;
+    TRY(load(b, e->space, e->key, a, &present, &stored));
+    drop(b, &stored);
+    put(b, e);
+    return err_none();
+}
+
 /* --- changes --- */
 
 static bool allows(const struct kv_change *c, const struct kv_entry *present)
