@@ -228,6 +228,15 @@ static void try_group(struct batch *b, struct str value)
     must(op && op->value.at && str_eq(op->value, value));
 }
 
+static void try_answer(struct str value)
+{
+    struct arena a = {0};
+    struct record_answer answer;
+    if (record_read_answer(value, &a, &answer).code == ERR_OK)
+        must(str_eq(record_write_answer(&answer, &a), value));
+    arena_fini(&a);
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -278,6 +287,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (data[0] == 'g') {
         try_group(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'i') {
+        try_answer((struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     if (data[0] == 'h') {

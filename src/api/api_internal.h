@@ -177,6 +177,9 @@ void api_submit(struct api *a, const struct api_request *r, struct command *c, s
 void api_send(struct api *a, const struct api_request *r, struct command *c);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
+/* The same with further header lines, or NULL. */
+void api_reply_json_with(struct http_exchange *x, int status, const struct buf *body,
+                         const char *extra);
 /* If the reply is an error, sends it and returns true. */
 bool api_reply_failed(struct http_exchange *x, const struct reply *r);
 /* An empty buffer for the body of the answer, good until the loop's next; NULL if the reply is an

@@ -63,6 +63,7 @@ extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_t
 extern const struct api_param api_audit_params[];
 extern const struct api_param api_events_params[];
 extern const struct api_param api_queues_params[];
+extern const struct api_param api_enqueue_params[];
 extern const struct api_param api_job_params[], api_retry_job_params[];
 
 extern const struct api_body api_job_body, api_backoff_body, api_retention_body, api_batch_body,

@@ -114,6 +114,7 @@ struct backend_settings {
                                          * apart from the jobs; 0: none */
     span audit_retention;               /* how long changes by people are kept (core/trail.h) */
     uint64_t audit_max;                 /* and how many of them; 0: any number */
+    span idempotency_retention;         /* how long idempotency keys are remembered */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     span jq_request_limit;   /* how long jq expressions may run for one request; 0: any time */

@@ -28,6 +28,7 @@ struct policy_change;
 struct policy_settings_view;
 struct simulate_job;
 struct history_entry;
+struct idempotency;
 struct simulate_result;
 
 enum command_kind {
@@ -339,8 +340,8 @@ struct reply {
     size_t count;   /* of the list in the reply; or the requested number */
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
     bool more;      /* a list or runs: there are more */
-    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was changed.
-                     * RETRY_SETTINGS_PUT: nothing was changed */
+    bool repeated;  /* ENQUEUE, SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was
+                     * changed. RETRY_SETTINGS_PUT: nothing was changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -389,6 +390,7 @@ struct command {
         struct {
             const struct enqueue *specs;
             size_t count;
+            const struct idempotency *once; /* or NULL: it may not be repeated */
         } enqueue;
         struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {

@@ -287,6 +287,7 @@ static struct backend_settings backend_settings(const struct settings *set)
         .failure_history = (uint64_t)set->failure_history,
         .audit_retention = set->audit_retention,
         .audit_max = (uint64_t)set->audit_max,
+        .idempotency_retention = set->idempotency_retention,
         .clock_jump_limit = set->clock_jump_limit,
         .index_dir = set->index_snapshots ? set->root_dir : NULL,
         .index_jobs_min = INDEX_JOBS_MIN,

@@ -128,6 +128,11 @@ static const struct option_def table[] = {
     {"audit-max", "COUNT", OPTION_INT, AT(audit_max), .min = 100, .max = 1000000000,
      ENV("AUDIT_MAX"), .def = "1000000",
      .help = "how many of them are kept; the oldest are deleted first", .live = true},
+    {"idempotency-retention", "DURATION", OPTION_SPAN, AT(idempotency_retention),
+     ENV("IDEMPOTENCY_RETENTION"), .def = "1d",
+     .help = "how long an Idempotency-Key of an enqueue is remembered, with its answer; 0: not at "
+             "all",
+     .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what happens to the ticks of a cron entry that were due while the server was down: "

@@ -50,6 +50,7 @@ struct settings {
     int64_t failure_history; /* 0: none */
     span audit_retention;
     int64_t audit_max;
+    span idempotency_retention;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
     span lost_worker_min_held;

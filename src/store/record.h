@@ -30,6 +30,8 @@
 #include "core/group.h"
 #include "core/history.h"
 #include "core/job.h"
+#include "core/enqueue.h"
+#include "core/idempotency.h"
 #include "core/kv.h"
 #include "core/port.h"
 #include "core/queue.h"
@@ -69,6 +71,13 @@ struct record_clock {
  * it that was finished, or none. */
 struct record_index {
     struct id nonces[2];
+};
+
+/* What an enqueue with an idempotency key was answered. */
+struct record_answer {
+    unsigned char request[IDEMPOTENCY_DIGEST];
+    const struct enqueued *jobs; /* without payloads */
+    size_t count;
 };
 
 /* Keys, by the kinds above. */
@@ -198,5 +207,10 @@ NODISCARD struct err record_read_kv(struct str value, struct kv_entry *e);
 NODISCARD struct err record_check_kv_expiry(struct str value);
 NODISCARD struct err record_read_index(struct str value, struct record_index *index);
 NODISCARD struct err record_read_kv_newest(struct str value, uint64_t *version);
+/* The value of an entry that keeps an answer; in the arena. Its jobs are read into the arena, too.
+ */
+struct str record_write_answer(const struct record_answer *answer, struct arena *a);
+NODISCARD struct err record_read_answer(struct str value, struct arena *a,
+                                        struct record_answer *answer);
 
 #endif

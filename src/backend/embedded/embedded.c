@@ -483,6 +483,7 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.failure_history = settings->failure_history;
     b->settings.audit_retention = settings->audit_retention;
     b->settings.audit_max = settings->audit_max;
+    b->settings.idempotency_retention = settings->idempotency_retention;
     b->more_due = true; /* some of what is kept may be too much now */
     engine_configure(b->engine, &settings->engine);
 }

@@ -427,13 +427,25 @@ void embedded_trail_end(struct embedded *b, uint64_t number, uint64_t count);
 /* After embedded_kv_recover. */
 NODISCARD struct err embedded_trail_recover(struct embedded *b);
 
+/* embedded_idempotency.c */
+/* Whether a request was applied with this key before: then it is answered, as the first time or
+ * with ERR_KEY_REUSED, or with an error of reading. once is NULL if there is no key. */
+bool embedded_idempotency_answer(struct embedded *b, const struct idempotency *once, reply_fn done,
+                                 void *ctx);
+/* Puts the answer that r gives into the batch, which has what was enqueued. */
+void embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
+                               const struct reply *r);
+/* A copy in the arena; NULL of NULL. */
+const struct idempotency *embedded_idempotency_own(struct arena *a, const struct idempotency *once);
+
 /* embedded_kv.c */
+/* In the arena; its version is 0 if there is no such entry, or its time is over. */
+NODISCARD struct err embedded_kv_load(struct embedded *b, struct str space, struct str key,
+                                      struct arena *a, struct kv_entry *e);
 /* Puts an entry, in place of what there is. */
 void embedded_kv_keep(struct embedded *b, struct kv_entry *e);
 /* Removes what has the entry's space and key, if there is something. */
 void embedded_kv_forget(struct embedded *b, const struct kv_entry *e);
-/* Reads what has the entry's space and key; its version is 0 if there is none. */
-NODISCARD struct err embedded_kv_load(struct embedded *b, struct kv_entry *e, struct arena *a);
 NODISCARD struct err embedded_kv_recover(struct embedded *b);
 /* To be called when the turn that was being built is on its way. */
 void embedded_kv_sealed(struct embedded *b);
@@ -485,6 +497,8 @@ void embedded_ask_free_all(struct embedded *b);
 /* embedded_intake.c */
 /* A copy in the arena. */
 struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec);
+/* The same of the jobs of cron entries, and all else of their put. */
+struct cron_put *embedded_own_put(struct arena *a, const struct cron_put *put);
 /* Whether the jobs of an enqueue wait for so many others that looking at these takes several turns.
  */
 bool embedded_intake_is_wanted(const struct embedded *b, const struct command *c);
