@@ -97,8 +97,8 @@ def check_openapi(document):
     seen = set()
     for path, owner, words in enumerations(document, "", ""):
         where = f"docs/openapi.json: {path}"
-        if OF_NO_TABLE.get(owner) == words or owner in OF_READERS:
-            continue
+        if OF_NO_TABLE.get(owner) == words or owner in OF_READERS or "/schemas/Actor/" in path:
+            continue  # actors of the audit have kinds of their own
         if owner not in TABLE_OF:
             faults.append(f"{where}: of which table? Say so in tools/vocabulary.py")
             continue
