@@ -4,14 +4,15 @@
 // What the client of every language has to do, against the real server. A language that is absent
 // fails: `tools/setup test` installs all of them.
 //
-// testClient(name, {tests, counted, example, worker, cwd, env}):
+// testClient(name, {tests, counted, example, prepare, worker, cwd, env}):
 //   tests    [command, arguments…] that runs the language's own tests in cwd; they find the server
 //            (behind proxy.js) in TENAX_URL, one with TLS and tokens in TEST_SECURE_URL, its CA in
 //            TEST_CA_CERT and a token of an operator in TEST_TOKEN_FILE
 //   counted  what its output says if tests were run and none was skipped
 //   example  (text, dir) → [command, arguments…] that runs the first sample of the README
-//   worker   [command, arguments…]: a program that is given QUEUE CONCURRENCY LEASE_MS GRACE_MS
-//            LEDGER. It adds "TYPE ID RUN" to the ledger and, of a job of type
+//   prepare  (dir) → [command, arguments…] to be run before all else, if anything
+//   worker   (dir) → [command, arguments…]: a program that is given QUEUE CONCURRENCY LEASE_MS
+//            GRACE_MS LEDGER. It adds "TYPE ID RUN" to the ledger and, of a job of type
 //              work   before that sleeps payload.ms and is done after it;
 //              hold   after that waits until its worker ends, saves {"run": RUN} and gives it back;
 //              deaf   after that sleeps for a minute, whatever happens.
@@ -48,11 +49,19 @@ function linesOf(file) {
     return fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
 }
 
-function testClient(name, { tests, counted, example, worker, cwd = path.join(CLIENTS, name), env = {} }) {
+function testClient(name, {
+    tests, counted, example, prepare, worker, cwd = path.join(CLIENTS, name), env = {},
+}) {
     describe(`the client for ${name}`, () => {
         let dir;
 
-        before(() => { dir = makeDir(); });
+        before(async () => {
+            dir = makeDir();
+            if (prepare) {
+                const { code, said } = await finish(start(prepare(dir)), 'its preparation');
+                assert.equal(code, 0, said);
+            }
+        });
         after(() => fs.rmSync(dir, { recursive: true, force: true }));
 
         // Starts a command; its end is awaited by finish().
@@ -66,7 +75,7 @@ function testClient(name, { tests, counted, example, worker, cwd = path.join(CLI
         function startWorker(url, queue, { concurrency = 2, lease = 60000, grace = 30000 } = {}) {
             const ledger = path.join(dir, `${queue}.ledger`);
             const args = [queue, concurrency, lease, grace, ledger].map(String);
-            const child = start([...worker, ...args], { TENAX_URL: url });
+            const child = start([...worker(dir), ...args], { TENAX_URL: url });
             return { child, ledger: () => linesOf(ledger), ended: finish(child, 'the worker') };
         }
 
@@ -105,7 +114,7 @@ function testClient(name, { tests, counted, example, worker, cwd = path.join(CLI
         it('runs_the_sample_of_its_README', async () => {
             const readme = fs.readFileSync(path.join(CLIENTS, name, 'README.md'), 'utf8');
             const [, sample] = /^```\w+\n([^]*?)^```$/m.exec(readme);
-            assert.ok(sample.split('\n').length <= 32, 'it is short');
+            assert.ok(sample.split('\n').length <= 40, 'it is short');
             const server = new Server({ args: ['--default-completed-job-retention', '1h'] });
             await server.start();
             try {

@@ -15,5 +15,5 @@ testClient('node', {
         fs.writeFileSync(path.join(dir, 'sample.mjs'), text);
         return ['node', path.join(dir, 'sample.mjs')];
     },
-    worker: ['node', 'test/worker.js'],
+    worker: () => ['node', 'test/worker.js'],
 });

@@ -12,6 +12,6 @@ testClient('python', {
         fs.writeFileSync(path.join(dir, 'sample.py'), text);
         return ['python3', path.join(dir, 'sample.py')];
     },
-    worker: ['python3', 'tests/worker.py'],
+    worker: () => ['python3', 'tests/worker.py'],
     env: { PYTHONPATH: path.join(CLIENTS, 'python'), PYTHONDONTWRITEBYTECODE: '1' },
 });
