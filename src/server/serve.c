@@ -228,8 +228,11 @@ static void drain(struct server *s, struct listener *l)
 static void on_drain_limit(uv_timer_t *t)
 {
     struct server *s = t->data;
-    log_warn("%d connections did not end within %d s; closing them", count_connections(s),
-             DRAIN_MS / 1000);
+    int count = count_connections(s);
+    if (count > 0)
+        log_warn("%d connections did not end within %d s; closing them", count, DRAIN_MS / 1000);
+    else
+        log_warn("what is under way did not end within %d s; stopping", DRAIN_MS / 1000);
     uv_stop(&s->loop);
 }
 
@@ -289,7 +292,8 @@ static struct backend_settings backend_settings(const struct settings *set)
         .audit_max = (uint64_t)set->audit_max,
         .idempotency_retention = set->idempotency_retention,
         .clock_jump_limit = set->clock_jump_limit,
-        .index_dir = set->index_snapshots ? set->root_dir : NULL,
+        .index_dir = set->root_dir,
+        .index_off = !set->index_snapshots,
         .index_jobs_min = INDEX_JOBS_MIN,
         .min_free_space = set->min_free_space};
 }

@@ -168,8 +168,9 @@ static const struct option_def table[] = {
              "policy has no antiAffinity.requiredFor; then it may run there, too",
      .live = true},
     {"index-snapshots", NULL, OPTION_SWITCH, AT(index_snapshots), ENV("INDEX_SNAPSHOTS"),
+     .def = "on",
      .help = "with 100,000 jobs or more: keep a snapshot of the indexes in the root directory, so "
-             "that a start need not read every job"},
+             "that a start need not read every job; =off: do without"},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide about failed jobs; PUT /settings/retry overrides "

@@ -16,7 +16,7 @@
 #include "store/index_file_internal.h"
 
 #define QUEUED_MAX ((size_t)4 << 20)   /* bytes that wait for the thread */
-#define SYNC_EVERY ((uint64_t)8 << 20) /* so that no sync writes much at once */
+#define SYNC_EVERY ((uint64_t)2 << 20) /* so that no sync writes much at once */
 #define CHUNKS_MAX 64
 
 struct index_writer {

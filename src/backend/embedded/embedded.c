@@ -449,7 +449,8 @@ static bool is_idle(const struct backend *base)
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && !b->clock.reset_done && b->building->count == 0 &&
            b->building->batch.count == 0 && b->events.writer.count == 0 &&
-           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b);
+           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b) &&
+           embedded_index_is_idle(b);
 }
 
 instant embedded_now(const struct backend *base)

@@ -182,8 +182,17 @@ struct index_state {
     bool has; /* there is a finished one */
     uint64_t nonce[2];
     uint64_t bytes, changes;         /* of batches since it began, and writes in them */
+    instant began;                   /* or the start that used it */
     uint64_t new_bytes, new_changes; /* the same of the one under way */
-    instant retry;                   /* no other is begun before, because one failed */
+    instant new_began;
+    instant next;    /* its next chunk comes then */
+    instant retry;   /* no other is begun before, because one failed */
+    bool last;       /* begun at a stop: no other is */
+    bool failing;    /* none was written since one failed */
+    uint64_t failed; /* so many, since the start */
+    uint64_t written;
+    enum index_start start;
+    uint64_t jobs_read; /* at the start */
 };
 
 /* When missing policies were logged last. */
@@ -610,6 +619,8 @@ struct err embedded_policy_recover(struct embedded *b);
 /* Restores jobs from the snapshot, if there is one that can be used; otherwise *done is false, and
  * nothing was restored. An error is one of reading jobs. */
 NODISCARD struct err embedded_index_restore(struct embedded *b, bool *done);
+/* Jobs were restored without it. */
+void embedded_index_missed(struct embedded *b);
 /* Each turn: begins one, goes on, or ends it. */
 void embedded_index_step(struct embedded *b);
 /* The batch of t is about to be committed. */
@@ -620,5 +631,7 @@ void embedded_index_drop(struct embedded *b);
 void embedded_index_let_go(struct embedded *b);
 /* Whether there is something to do, and when. */
 bool embedded_index_due(const struct embedded *b, instant *at);
+/* Whether a stop need not wait for one. */
+bool embedded_index_is_idle(const struct embedded *b);
 
 #endif

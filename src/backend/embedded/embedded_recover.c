@@ -234,6 +234,8 @@ static struct err restore_all(struct embedded *b, bool snapshot)
         TRY(embedded_index_restore(b, &done));
     if (!done)
         TRY(restore_jobs(b));
+    if (snapshot && !done)
+        embedded_index_missed(b);
     return restore_rest(b);
 }
 
