@@ -43,6 +43,8 @@ OF_NO_TABLE = {
     "status": {"ok", "read_only", "unreadable"},  # of GET /health
     "event": {"gap"},  # in GET /events
     "messages": {"taskcluster"},  # likewise
+    # of the actors of GET /audit
+    "kind": {"anonymous", "token", "certificate", "jwt", "hawk", "server"},
 }
 # Of documents: they are described by the lists that they are read by.
 OF_READERS = {"apiVersion", "action", "defaultAction", "operator", "mode", "retryLimitPer",

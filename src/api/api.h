@@ -12,6 +12,7 @@
 #include "net/router.h"
 
 struct api;
+struct identities;
 struct token;
 struct tokens;
 
@@ -48,7 +49,8 @@ struct api_settings {
     /* Who may use it; borrowed. NULL: everybody may do everything. Changed by POST and DELETE
      * /tokens alone. */
     struct tokens *tokens;
-    bool admin_loopback; /* only this machine can reach the admin listener */
+    struct identities *identities; /* who sends a request, by these and more; NULL iff tokens is */
+    bool admin_loopback;           /* only this machine can reach the admin listener */
     instant (*now)(void *ctx);
     void *now_ctx;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */

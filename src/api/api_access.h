@@ -6,7 +6,7 @@
  * endpoints of the Jobs API. Every handler asks here about the queues that a request names; what is
  * known to the backend alone it decides by the `reach` that commands carry. */
 
-#include "access/tokens.h"
+#include "access/identities.h"
 #include "api/api_internal.h"
 
 struct endpoint;

@@ -48,6 +48,7 @@ struct api_request {
     const struct route_params *params; /* of its path */
     const struct rights *rights;       /* of who sends it */
     struct token *token;               /* by which it is sent; NULL: without one */
+    uint32_t wait;                     /* seconds until it may be tried again, if it may not be */
     struct str trail;                  /* of its change (struct command, trail); or empty */
 };
 

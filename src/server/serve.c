@@ -59,6 +59,7 @@ struct server {
     struct pool *jq;
     struct backend *backend;
     struct tokens *tokens;
+    struct identities *identities;
     struct api *api;
     struct task_api tasks;
     struct router *router;
@@ -603,6 +604,15 @@ static struct err begin_log(const struct settings *set)
     return logfile_begin(&log);
 }
 
+static void open_identities(struct server *s)
+{
+    s->tokens = tokens_new();
+    const struct identities_settings who = {.tokens = s->tokens,
+                                            .wrong_max = (uint32_t)s->settings.wrong_credentials,
+                                            .seed = random_seed()};
+    s->identities = identities_new(&who);
+}
+
 static struct err start(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -613,7 +623,7 @@ static struct err start(struct server *s)
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
-    s->tokens = tokens_new();
+    open_identities(s);
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,
@@ -622,6 +632,7 @@ static struct err start(struct server *s)
                                .compact_stop = compact_stop,
                                .loop = &s->loop,
                                .tokens = s->tokens,
+                               .identities = s->identities,
                                .admin_loopback = gate_is_loopback(set->admin_host),
                                .now = env_now,
                                .machine = read_machine,
@@ -631,6 +642,7 @@ static struct err start(struct server *s)
     router_mount(s->router, api_front_end(s->api));
     const struct task_api_env env = {.backend = s->backend,
                                      .tokens = s->tokens,
+                                     .identities = s->identities,
                                      .router = s->router,
                                      .loop = &s->loop,
                                      .now = env_now,
@@ -694,8 +706,10 @@ int serve_main(int argc, char **argv)
         api_free(s.api);
         task_api_close(&s.tasks);
     }
-    if (s.code == 0)
+    if (s.code == 0) {
+        identities_free(s.identities);
         tokens_free(s.tokens);
+    }
     router_free(s.router);
     settings_free(&s.settings);
     return s.code;

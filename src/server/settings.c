@@ -122,6 +122,10 @@ static const struct option_def table[] = {
              "gone, "
              "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
+    {"wrong-credentials", "COUNT", OPTION_INT, AT(wrong_credentials), .max = 100000,
+     ENV("WRONG_CREDENTIALS"), .def = "60",
+     .help = "how often wrong credentials may come from an address in a minute; further ones are "
+             "answered with 429; 0: any number"},
     {"audit-retention", "DURATION", OPTION_SPAN, AT(audit_retention), ENV("AUDIT_RETENTION"),
      .def = "365d", .help = "how long changes by people, which GET /audit returns, are kept",
      .live = true},
