@@ -276,6 +276,8 @@ static struct backend_settings backend_settings(const struct settings *set)
                                  ? set->jq_request_limit.ms
                                  : set->jq_time_limit.ms},
         .failure_history = (uint64_t)set->failure_history,
+        .failure_groups_max = (uint32_t)set->failure_groups_max,
+        .failure_group_retention = set->failure_group_retention,
         .idempotency_retention = set->idempotency_retention,
         .clock_jump_limit = set->clock_jump_limit,
         .index_dir = set->index_snapshots ? set->root_dir : NULL,
