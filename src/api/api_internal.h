@@ -93,6 +93,8 @@ void api_errors(struct api *a, const struct api_request *r);
 void api_explain(struct api *a, const struct api_request *r);
 void api_backlog(struct api *a, const struct api_request *r);
 void api_error_of_attempt(struct api *a, const struct api_request *r);
+void api_failures(struct api *a, const struct api_request *r);
+void api_failure_group(struct api *a, const struct api_request *r);
 void api_group_read(struct api *a, const struct api_request *r);
 void api_group_seal(struct api *a, const struct api_request *r);
 void api_queues(struct api *a, const struct api_request *r);

@@ -125,6 +125,8 @@ struct backend_settings {
                                          * apart from the jobs; 0: none */
     span audit_retention;               /* how long changes by people are kept (core/trail.h) */
     uint64_t audit_max;                 /* and how many of them; 0: any number */
+    uint32_t failure_groups_max;        /* how many groups of failures are kept; 0: none */
+    span failure_group_retention;       /* how long after the newest failure of a group */
     span idempotency_retention;         /* how long idempotency keys are remembered */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */

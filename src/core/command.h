@@ -23,6 +23,8 @@
 
 struct backend_meter;
 struct categorizer;
+struct failures_page;
+struct failures_query;
 struct policy;
 struct policy_change;
 struct policy_settings_view;
@@ -63,9 +65,12 @@ struct job_filter {
     const struct str *budgets; /* it draws on one of them */
     size_t budget_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
+    struct str error_type;  /* it failed with this very one */
+    uint64_t failure_group; /* it failed like these (core/fingerprint.h); 0: any */
     struct range priority, ready_at, attempts;
-    struct id_place depends_on; /* if set: it was enqueued to wait for this job */
-    struct str group;           /* only its jobs; empty: any */
+    struct range enqueued_at, failed_at; /* failed_at: of its newest failure; without one none */
+    struct id_place depends_on;          /* if set: it was enqueued to wait for this job */
+    struct str group;                    /* only its jobs; empty: any */
     struct str expression;  /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is invalid */
     struct glob_list reach; /* only jobs in such queues; none: in any */
 };
@@ -352,6 +357,7 @@ struct reply {
     const struct policy_settings_view *retry_settings;
     const struct simulate_result *simulated;
     const struct history_page *history;
+    const struct failures_page *failures;
     struct queue_shown *queues;
     const struct backlog_page *backlogs; /* CMD_BACKLOG */
     struct ready_place place;            /* PEEK: of the last job examined */
@@ -436,7 +442,8 @@ struct command {
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
-        struct history_command history;   /* CMD_HISTORY_READ */
+        struct history_command history; /* CMD_HISTORY_READ */
+        const struct failures_query *failures;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */

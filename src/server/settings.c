@@ -132,6 +132,15 @@ static const struct option_def table[] = {
     {"audit-max", "COUNT", OPTION_INT, AT(audit_max), .min = 100, .max = 1000000000,
      ENV("AUDIT_MAX"), .def = "1000000",
      .help = "how many of them are kept; the oldest are deleted first", .live = true},
+    {"failure-groups", "COUNT", OPTION_INT, AT(failure_groups_max), .max = 100000,
+     ENV("FAILURE_GROUPS"), .def = "10000",
+     .help = "how many groups of failures that are alike are kept and counted, each in up to 3 KiB "
+             "of memory; a new one then takes the place of the one not seen for the longest time; "
+             "0: none",
+     .live = true},
+    {"failure-group-retention", "DURATION", OPTION_SPAN, AT(failure_group_retention),
+     ENV("FAILURE_GROUP_RETENTION"), .def = "30d",
+     .help = "how long a group of failures is kept after its newest failure", .live = true},
     {"idempotency-retention", "DURATION", OPTION_SPAN, AT(idempotency_retention),
      ENV("IDEMPOTENCY_RETENTION"), .def = "1d",
      .help = "how long an Idempotency-Key of an enqueue is remembered, with its answer; 0: not at "

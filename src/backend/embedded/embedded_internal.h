@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/strmap.h"
 #include "core/engine_cron.h"
+#include "core/failure_groups.h"
 #include "policy/policies.h"
 #include "store/batch.h"
 #include "store/eventlog.h"
@@ -255,6 +256,7 @@ struct embedded {
     bool hurt; /* a command met damage, and may have left things half done */
     struct events events;
     struct history history;
+    struct failure_groups failures;
     struct kv_state kv;
     struct trail_state trail;
     struct meter *meter;
@@ -435,6 +437,15 @@ uint64_t embedded_trail_begin(struct embedded *b, struct str note, bool open);
 void embedded_trail_end(struct embedded *b, uint64_t number, uint64_t count);
 /* After embedded_kv_recover. */
 NODISCARD struct err embedded_trail_recover(struct embedded *b);
+/* embedded_failures.c */
+void embedded_failures_add(struct embedded *b, const struct history_entry *failed);
+NODISCARD struct err embedded_failures_recover(struct embedded *b);
+/* Lets go of some of the groups that are too many or too old; true if others are left. */
+bool embedded_failures_trim(struct embedded *b);
+/* Puts what has changed into the batch of the turn. */
+void embedded_failures_seal(struct embedded *b, struct turn *t);
+/* Lets go of some of all groups; true if others are left. */
+bool embedded_failures_clear(struct embedded *b);
 
 /* embedded_idempotency.c */
 /* Whether a request was applied with this key before: then it is answered, as the first time or
