@@ -88,6 +88,9 @@ static struct err touch(void *ctx, uint64_t number, const struct batch_op *op)
     if (!record_key_is_job(op->key, &id) && !record_key_is_state(op->key, &id) &&
         !record_key_is_apart(op->key, &id))
         return err_none();
+    /* Records of one job often follow one another. */
+    if (t->ids.count > 0 && id_eq(t->ids.ids[t->ids.count - 1], id))
+        return err_none();
     ALLOC_GROW(t->ids.ids, t->ids.count, t->cap, 1024);
     t->ids.ids[t->ids.count++] = id;
     return err_none();
