@@ -284,5 +284,8 @@ func (c *Client) once(ctx context.Context, r request, content []byte, answer any
 	if answer == nil || len(text) == 0 {
 		return nil
 	}
-	return json.Unmarshal(text, answer)
+	if json.Unmarshal(text, answer) != nil {
+		return newAPIError(res.StatusCode, text)
+	}
+	return nil
 }

@@ -136,6 +136,9 @@ func (l *loop) beginClaim() {
 		var answer struct{ Jobs []JobData }
 		err := l.w.Client.ask(ctx, request{"POST", "/jobs/claim", body, false, wait + 15*time.Second, -1},
 			&answer)
+		if err == nil && answer.Jobs == nil {
+			err = errors.New("an answer without jobs")
+		}
 		l.claimed <- claimAnswer{answer.Jobs, err}
 	}()
 }

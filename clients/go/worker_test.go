@@ -319,6 +319,17 @@ func TestAContextStopsAWorkerThatWaits(t *testing.T) {
 	must(t, w.Run(ctx))
 }
 
+func TestAClaimThatFailsIsAskedAgain(t *testing.T) {
+	b := newBench(t)
+	id := b.add(NewJob{})
+	for _, status := range []int{503, 200, 500} { // the second is an answer without jobs in it
+		must(t, b.Do(background, "POST", "/proxy/refuse",
+			map[string]any{"path": "/jobs/claim", "status": status}, nil))
+	}
+	b.drain(func(context.Context, *Job) (any, error) { return "done", nil })
+	same(t, "the result", b.see(id).Result, "done")
+}
+
 func TestAClaimThatIsRefusedEndsTheLoop(t *testing.T) {
 	b := newBench(t)
 	b.queue = "not,a,name"

@@ -6,7 +6,7 @@ const path = require('node:path');
 const { CLIENTS, testClient } = require('./language');
 
 testClient('node', {
-    tests: ['node', '--test', 'test/client.test.js', 'test/worker.test.js'],
+    tests: ['node', '--test-reporter=tap', 'test/all.js'],
     counted: /^# pass [23]\d\n# fail 0\n[^]*# skipped 0$/m,
     example: (text, dir) => {
         const modules = path.join(dir, 'node_modules');

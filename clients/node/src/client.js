@@ -102,7 +102,9 @@ export class Client {
         let body = null;
         try {
             body = text ? JSON.parse(text) : null;
-        } catch { /* not one of Tenax; an error without a code */ }
+        } catch {
+            throw apiError(status, null);
+        }
         if (status < 200 || status > 299)
             throw apiError(status, body);
         return body;

@@ -147,10 +147,10 @@ export class Worker {
         try {
             const { jobs } = await this.client.request('POST', '/jobs/claim', body,
                 { timeoutMs: waitMs + 15000, retryForMs: 0, signal: mine.signal });
-            this.#tries = this.#claimAt = 0;
             this.#idle = jobs.length === 0;
             for (const data of jobs)
                 this.#begin(new Job(this.client, data, this.leaseMs));
+            this.#tries = this.#claimAt = 0;
         } catch (err) {
             this.#refused(err);
         } finally {

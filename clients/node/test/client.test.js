@@ -61,14 +61,15 @@ describe('requests', () => {
         const { id } = await client.enqueue('errors', 't');
         const nobody = '03fr82s077azjmurys29qjch4';
         await client.request('POST', '/queues', { name: 'errors-q' });
-        for (const [Kind, status, code, promise] of [
-            [tenax.NotFound, 404, 'not_found', client.job(nobody)],
-            [tenax.BadRequest, 400, 'bad_name', client.enqueue('a,b', 't')],
-            [tenax.Unprocessable, 422, 'unprocessable', client.enqueue('errors', 't', 1, { depends_on: [nobody] })],
-            [tenax.NotFound, 404, 'not_in_flight', client.request('POST', `/jobs/${id}/success`, {})],
-            [tenax.Conflict, 409, 'conflict', client.request('POST', '/queues', { name: 'errors-q' })],
+        for (const [Kind, status, code, ask] of [
+            [tenax.NotFound, 404, 'not_found', () => client.job(nobody)],
+            [tenax.BadRequest, 400, 'bad_name', () => client.enqueue('a,b', 't')],
+            [tenax.Unprocessable, 422, 'unprocessable',
+                () => client.enqueue('errors', 't', 1, { depends_on: [nobody] })],
+            [tenax.NotFound, 404, 'not_in_flight', () => client.request('POST', `/jobs/${id}/success`, {})],
+            [tenax.Conflict, 409, 'conflict', () => client.request('POST', '/queues', { name: 'errors-q' })],
         ]) {
-            const error = await caught(promise, Kind);
+            const error = await caught(ask(), Kind);
             assert.deepEqual([error.status, error.code], [status, code]);
             assert.match(error.message, new RegExp(code));
         }

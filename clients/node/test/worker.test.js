@@ -186,6 +186,14 @@ describe('a worker', () => {
         assert.equal((await get(id)).result, 'in time');
     });
 
+    it('asks_again_when_a_claim_fails', async () => {
+        const id = await enqueue();
+        for (const status of [503, 200, 500]) // the second is an answer without jobs in it
+            await client.request('POST', '/proxy/refuse', { path: '/jobs/claim', status });
+        await drain(() => 'done');
+        assert.equal((await get(id)).result, 'done');
+    });
+
     it('ends_when_its_claim_is_refused', async () => {
         await assert.rejects(new tenax.Worker(client, 'not,a,name', () => {}).run({ drain: true }),
             tenax.BadRequest);

@@ -144,7 +144,7 @@ class Client:
         try:
             body = json.loads(text) if text else None
         except ValueError:
-            body = None
+            raise api_error(status, None) from None
         if not 200 <= status < 300:
             raise api_error(status, body)
         return body

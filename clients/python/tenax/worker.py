@@ -111,8 +111,8 @@ class Worker:
                     self._renew(held, now)
                 # A job that is claimed meanwhile has its full lease.
                 tries, due = 0, self.lease / 3
-            except (ApiError, ConnectionFailed) as e:
-                log.warning("leases cannot be renewed: %s", e)
+            except Exception as e:  # whatever it is, the leases must not be forgotten
+                log.warning("leases cannot be renewed: %r", e)
                 due = backoff(tries)
                 tries += 1
 
@@ -252,7 +252,7 @@ class Worker:
             answer = self.client.request("POST", "/jobs/claim", body, timeout=wait + 15,
                                          retry_for=0)
             self._news.put(("claimed", [self._begin(data) for data in answer["jobs"]]))
-        except TenaxError as e:
+        except Exception as e:  # also an answer that is none: the loop waits for this
             self._news.put(("refused", e))
 
     def _withdraw(self) -> None:
@@ -342,7 +342,7 @@ class _Loop:
             self.error = error
             self.on_stop()
             return
-        log.warning("no jobs for now: %s", error)
+        log.warning("no jobs for now: %r", error)
         self.claim_at = time.monotonic() + backoff(self.tries)
         self.tries += 1
 

@@ -194,6 +194,13 @@ class Working(unittest.TestCase):
         self.assertFalse(thread.is_alive())
         self.assertEqual(self.get(id)["result"], "in time")
 
+    def test_a_claim_that_fails_is_asked_again(self):
+        id = self.enqueue()
+        for status in (503, 200, 500):  # the second is an answer without jobs in it
+            self.client.request("POST", "/proxy/refuse", {"path": "/jobs/claim", "status": status})
+        self.drain(lambda job: "done")
+        self.assertEqual(self.get(id)["result"], "done")
+
     def test_a_claim_that_is_refused_ends_the_loop(self):
         with self.assertRaises(tenax.BadRequest):
             tenax.Worker(self.client, "not,a,name", lambda job: None).run(drain=True)

@@ -195,6 +195,15 @@ class TestWorker < Minitest::Test
     assert_equal "in time", get(id)["result"]
   end
 
+  def test_a_claim_that_fails_is_asked_again
+    id = enqueue
+    [503, 200, 500].each do |status| # the second is an answer without jobs in it
+      @client.request("POST", "/proxy/refuse", { path: "/jobs/claim", status: status })
+    end
+    drain { "done" }
+    assert_equal "done", get(id)["result"]
+  end
+
   def test_a_claim_that_is_refused_ends_the_loop
     assert_raises(Tenax::BadRequest) do
       Tenax::Worker.new(@client, "not,a,name") { nil }.run(drain: true)

@@ -133,16 +133,12 @@ module Tenax
 
     def once(method, path, content, timeout)
       status, text = @transport.exchange(method, path, content, timeout)
-      body = parse(text)
+      body = text.nil? || text.empty? ? nil : JSON.parse(text)
       raise ApiError.of(status, body) unless (200..299).cover?(status)
 
       body
-    end
-
-    def parse(text)
-      text.nil? || text.empty? ? nil : JSON.parse(text)
     rescue JSON::ParserError
-      nil # not one of Tenax; an error without a code
+      raise ApiError.of(status, nil)
     end
   end
 end

@@ -63,7 +63,7 @@ module Tenax
           renew(held, now)
           tries = 0
           due = @worker.lease / 3.0
-        rescue Error => e
+        rescue StandardError => e # whatever it is, the leases must not be forgotten
           @worker.log.warn("leases cannot be renewed: #{e.message}")
           due = Client.backoff(tries)
           tries += 1

@@ -97,7 +97,7 @@ module Tenax
       jobs = answer["jobs"].map { |data| Job.new(@worker.client, data, @worker.lease) }
       jobs.each { |job| @leases.add(job) }
       tell(:claimed, jobs)
-    rescue Error => e
+    rescue StandardError => e # also an answer that is none: the loop waits for this
       tell(:refused, e)
     end
 
