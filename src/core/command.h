@@ -413,6 +413,7 @@ struct command {
         struct {
             struct id id;
             bool completed; /* a completed job, too; else only a dead one */
+            bool freed;     /* it waits for no other job again */
         } rerun;
         struct {
             struct id id;

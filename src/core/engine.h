@@ -185,6 +185,7 @@ NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, 
 struct rerun {
     instant at;     /* ready then, or now if that is later */
     bool completed; /* also one that is completed */
+    bool freed;     /* it waits for no other job again; else for those that are not done */
 };
 NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, struct rerun how,
                                   struct arena *a, struct job *job);

@@ -41,6 +41,7 @@ struct server {
     struct machine_files files;
     uv_loop_t loop;
     uv_async_t wake;     /* by the commit thread: a batch is done */
+    uv_poll_t written;   /* likewise, by the kernel */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
     uv_timer_t due;      /* the next deadline */
     uv_idle_t at_once;   /* active while the next turn need not wait for anything */
@@ -181,6 +182,14 @@ static void on_after_io(uv_check_t *c)
 static void on_wake(uv_async_t *w)
 {
     turn(w->data);
+}
+
+/* A turn follows every round. */
+static void on_written(uv_poll_t *p, int status, int events)
+{
+    (void)p;
+    (void)status;
+    (void)events;
 }
 
 static void on_heartbeat(uv_timer_t *t)
@@ -348,6 +357,11 @@ static struct err open_store(struct server *s)
                                    .notify = notify,
                                    .ctx = s};
     TRY(rocks_open(&rocks, &s->store));
+    int fd = store_wake_fd(s->store);
+    if (fd >= 0) {
+        must(uv_poll_init(&s->loop, &s->written, fd) == 0);
+        uv_poll_start(&s->written, UV_READABLE, on_written);
+    }
     return snapshot_sweep(s->settings.root_dir);
 }
 
@@ -529,6 +543,8 @@ static void close_all(struct server *s)
         backend_free(s->backend);
     if (s->jq)
         pool_close(s->jq);
+    if (s->store && store_wake_fd(s->store) >= 0)
+        uv_close((uv_handle_t *)&s->written, NULL); /* before its descriptor is closed */
     if (s->store)
         store_close(s->store);
     zones_free(s->zones);

@@ -119,7 +119,7 @@ void embedded_cancel(struct embedded *b, const struct command *c, struct reply *
 
 void embedded_rerun(struct embedded *b, const struct command *c, struct reply *r)
 {
-    struct rerun how = {.at = b->now, .completed = c->rerun.completed};
+    struct rerun how = {.at = b->now, .completed = c->rerun.completed, .freed = c->rerun.freed};
     r->err =
         engine_rerun(b->engine, b->now, c->rerun.id, how, &b->building->arena, reply_job(b, r));
 }
