@@ -152,7 +152,7 @@ class Page {
     }
 
     shown() {
-        return this.until('document.getElementById("main")?.getAttribute("aria-busy") === "false" && !!document.querySelector("#main h1")',
+        return this.until('document.getElementById("main")?.getAttribute("aria-busy") === "false" && document.getElementById("main").dataset.shown === location.hash && !!document.querySelector("#main h1")',
             'the view is there');
     }
 

@@ -35,6 +35,7 @@ function drawNav(name) {
     const shown = PARENT[name] ?? name;
     document.getElementById('nav').replaceChildren(...NAV.map(([id, label]) =>
         h('a', { href: `#/${id}`, 'aria-current': id === shown ? 'page' : null }, label)));
+    document.querySelector('#nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }
 
 function failure(err) {
@@ -63,12 +64,13 @@ async function draw(focus) {
     if (current !== mine)
         return;
     main.replaceChildren(element);
-    main.dataset.view = name;
+    main.dataset.shown = location.hash;
     main.setAttribute('aria-busy', 'false');
     const title = main.querySelector('h1');
     document.title = `${title?.textContent ?? 'Tenax'} – Tenax`;
     if (focus) {
-        title?.focus({ preventScroll: true });
+        if (!document.getElementById('dialog').open)
+            title?.focus({ preventScroll: true });
         announce(title?.textContent ?? '');
         main.scrollTop = 0;
     }

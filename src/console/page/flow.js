@@ -20,29 +20,28 @@ async function read(id, signal) {
 
 const idOf = (dependency) => (typeof dependency === 'string' ? dependency : dependency.id);
 
-// Jobs by id and edges, from what the first waits for to what waits for it. `layer` is where a job
-// stands: the first at 0, what it waits for before.
+// Jobs by id and edges, from what the first waits for to what waits for it.
 async function explore(first, signal) {
-    const graph = { jobs: new Map([[first.id, { job: first, layer: 0 }]]), edges: [] };
-    const add = (job, layer) => {
+    const graph = { jobs: new Map([[first.id, { job: first }]]), edges: [] };
+    const add = (job) => {
         if (!graph.jobs.has(job.id) && graph.jobs.size < NODES_MAX)
-            graph.jobs.set(job.id, { job, layer });
+            graph.jobs.set(job.id, { job });
         return graph.jobs.has(job.id);
     };
-    for (let todo = [first], layer = -1; todo.length && graph.jobs.size < NODES_MAX; layer--) {
+    for (let todo = [first]; todo.length && graph.jobs.size < NODES_MAX;) {
         const next = [];
         for (const job of todo) {
             for (const id of (job.depends_on ?? []).map(idOf)) {
                 const known = graph.jobs.has(id);
                 const other = known ? graph.jobs.get(id).job : await read(id, signal);
-                if (!known && add(other, layer))
+                if (!known && add(other))
                     next.push(other);
                 graph.edges.push([id, job.id]);
             }
         }
         todo = next;
     }
-    for (let todo = [first], layer = 1; todo.length && graph.jobs.size < NODES_MAX; layer++) {
+    for (let todo = [first]; todo.length && graph.jobs.size < NODES_MAX;) {
         const next = [];
         for (const job of todo) {
             if (job.status === 'gone')
@@ -50,7 +49,7 @@ async function explore(first, signal) {
             const page = await get(`/jobs${query({ depends_on: job.id, limit: 50 })}`, signal);
             for (const other of page.jobs) {
                 const known = graph.jobs.has(other.id);
-                if (!known && add(other, layer))
+                if (!known && add(other))
                     next.push(other);
                 graph.edges.push([job.id, other.id]);
             }
@@ -67,11 +66,28 @@ async function addGang(graph, first, signal) {
     const page = await get(`/jobs${query({ queue: first.queue, limit: 200, order: 'desc' })}`, signal);
     for (const job of page.jobs)
         if (job.gang?.id === first.gang.id && !graph.jobs.has(job.id) && graph.jobs.size < NODES_MAX)
-            graph.jobs.set(job.id, { job, layer: 0 });
+            graph.jobs.set(job.id, { job });
+}
+
+// Each job stands after all that it waits for, as far as they are shown.
+function setLayers(graph) {
+    for (const node of graph.jobs.values())
+        node.layer = 0;
+    for (let round = 0, moved = true; moved && round < NODES_MAX; round++) {
+        moved = false;
+        for (const [from, to] of graph.edges) {
+            const before = graph.jobs.get(from), after = graph.jobs.get(to);
+            if (before && after && after.layer <= before.layer) {
+                after.layer = before.layer + 1;
+                moved = true;
+            }
+        }
+    }
 }
 
 function layOut(graph) {
     const layers = new Map();
+    setLayers(graph);
     for (const node of graph.jobs.values()) {
         if (!layers.has(node.layer))
             layers.set(node.layer, []);

@@ -17,7 +17,7 @@ function newest(job) {
 export function jobTable(jobs) {
     return h('div', { class: 'table', role: 'region', 'aria-label': 'Jobs', tabindex: '0' }, h('table', null,
         h('thead', null, h('tr', null, ['Job', 'Status', 'Queue', 'Type', 'Attempts', 'Last', 'Why'].map((name) =>
-            h('th', { scope: 'col' }, name)))),
+            h('th', { scope: 'col', class: name === 'Attempts' ? 'num' : null }, name)))),
         h('tbody', null, jobs.map((job) => h('tr', null,
             h('td', null, h('a', { href: `#/job/${job.id}`, class: 'mono', 'data-row': true, title: job.id },
                 shortId(job.id))),

@@ -193,7 +193,7 @@ export async function now(parts, params, signal) {
     const summary = totals();
     const shownCount = h('p', { class: 'hint', role: 'status' });
     const nothing = empty('No jobs in any queue', 'A queue is there while it has jobs or settings.');
-    const list = lanes({ scroller: document.getElementById('main'), height: () => (narrow.matches ? 168 : 104),
+    const list = lanes({ scroller: document.getElementById('main'), height: () => (narrow.matches ? 160 : 104),
         make: makeLane, show: (row, q) => showLane(model, row, q), label: 'Queues', signal });
     const control = controls(params, () => apply());
 
