@@ -27,6 +27,7 @@
 #include "server/settings_backend.h"
 #include "server/task_api.h"
 #include "server/zones.h"
+#include "console/console.h"
 #include "jq/pool.h"
 #include "store/rocks.h"
 #include "store/snapshot.h"
@@ -600,6 +601,8 @@ static struct err start(struct server *s)
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
+    if (!set->no_console)
+        router_mount(s->router, console_front_end());
     const struct task_api_env env = {.backend = s->backend,
                                      .tokens = s->tokens,
                                      .identities = s->identities,

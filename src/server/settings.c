@@ -53,6 +53,8 @@ static const struct option_def table[] = {
      .help = "only serve clients there with a certificate from this CA"},
     {"no-admin", NULL, OPTION_SWITCH, AT(no_admin), ENV_BOTH("NO_ADMIN"),
      .help = "start no admin listener"},
+    {"no-console", NULL, OPTION_SWITCH, AT(no_console), ENV("NO_CONSOLE"),
+     .help = "serve no web console at /console"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
      .help = "listen on an address that other machines can reach without requiring client "
              "certificates; refused unless this is given"},

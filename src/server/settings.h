@@ -35,6 +35,7 @@ struct settings {
     bool admin_wanted;       /* it was requested explicitly: continuing without it would be wrong */
     struct settings_tls admin_tls;
     bool no_admin;
+    bool no_console;
     int commit_mode;         /* enum settings_commit_mode */
     int enqueue_commit_mode; /* likewise */
     int64_t retry_limit;
