@@ -146,12 +146,14 @@ static struct err restore_one(struct reading *r, struct id id)
     return err_none();
 }
 
+/* From the first of them on: before it may lie very many that were deleted. */
 static struct err restore_rest(struct embedded *b, struct snapshot_ids rest)
 {
     struct store *s = b->env.store;
+    if (rest.count == 0)
+        return err_none();
     struct reading r = {b, store_cursor_new(s), store_cursor_new(s)};
-    struct record_key key = record_job_key((struct id){0}),
-                      state = record_state_key((struct id){0});
+    struct record_key key = record_job_key(rest.ids[0]), state = record_state_key(rest.ids[0]);
     struct err err = err_none();
     store_cursor_seek(r.jobs, s, record_key_view(&key), false);
     store_cursor_seek(r.states, s, record_key_view(&state), false);
