@@ -123,6 +123,11 @@ struct backend_settings {
     uint64_t event_max_bytes;           /* that they may take on the disk, about */
     uint64_t failure_history;           /* so many failures and successes after them are kept
                                          * apart from the jobs; 0: none */
+    span audit_retention;               /* how long changes by people are kept (core/trail.h) */
+    uint64_t audit_max;                 /* and how many of them; 0: any number */
+    uint32_t failure_groups_max;        /* how many groups of failures are kept; 0: none */
+    span failure_group_retention;       /* how long after the newest failure of a group */
+    span idempotency_retention;         /* how long idempotency keys are remembered */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     span jq_request_limit;   /* how long jq expressions may run for one request; 0: any time */
