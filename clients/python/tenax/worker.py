@@ -214,7 +214,7 @@ class Worker:
                 if isinstance(e, ApiError) and e.status < 500 and e.status != 408:
                     return self._refused(job, verb, e)
                 error: Exception = e
-            except (TypeError, ValueError) as e:
+            except (TypeError, ValueError, RecursionError) as e:  # what has no JSON
                 return self._refused(job, verb, e)
             if tries and job._lease_end <= time.monotonic():
                 log.warning("job %s: its lease ran out before the report: %s", job.id, error)
