@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "server/gate.h"
+#include "server/identity_set.h"
 #include "server/listener.h"
 #include "server/logfile.h"
 #include "server/machine.h"
@@ -57,8 +58,7 @@ struct server {
     struct zones *zones;
     struct pool *jq;
     struct backend *backend;
-    struct tokens *tokens;
-    struct identities *identities;
+    struct identity_set who;
     struct api *api;
     struct task_api tasks;
     struct router *router;
@@ -191,7 +191,7 @@ static void on_heartbeat(uv_timer_t *t)
 static void on_unread(uv_timer_t *t)
 {
     struct server *s = t->data;
-    if (!gate_retry(&s->retry, s->api, s->tokens, s->settings.root_dir))
+    if (!gate_retry(&s->retry, s->api, s->who.tokens, s->settings.root_dir))
         uv_timer_stop(t);
     turn(s);
 }
@@ -336,7 +336,9 @@ static void on_reload(uv_signal_t *h, int number)
         reload_settings(s);
     task_api_reload(&s->tasks, &s->settings);
     if (!s->stopping)
-        gate_reload(s->api, s->tokens, s->settings.root_dir);
+        identity_set_reload(&s->who, &s->settings, s->api);
+    if (!s->stopping)
+        gate_reload(s->api, s->who.tokens, s->settings.root_dir);
 }
 
 /* --- starting --- */
@@ -533,6 +535,7 @@ static void close_all(struct server *s)
         pool_close(s->jq);
     if (s->store)
         store_close(s->store);
+    identity_set_close(&s->who);
     zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
@@ -583,15 +586,6 @@ static struct err begin_log(const struct settings *set)
     return logfile_begin(&log);
 }
 
-static void open_identities(struct server *s)
-{
-    s->tokens = tokens_new();
-    const struct identities_settings who = {.tokens = s->tokens,
-                                            .wrong_max = (uint32_t)s->settings.wrong_credentials,
-                                            .seed = random_seed()};
-    s->identities = identities_new(&who);
-}
-
 static struct err start(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -602,7 +596,7 @@ static struct err start(struct server *s)
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
-    open_identities(s);
+    TRY(identity_set_open(&s->who, &s->loop, random_seed(), set));
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,
@@ -610,8 +604,8 @@ static struct err start(struct server *s)
                                .compact = compact,
                                .compact_stop = compact_stop,
                                .loop = &s->loop,
-                               .tokens = s->tokens,
-                               .identities = s->identities,
+                               .tokens = s->who.tokens,
+                               .identities = s->who.identities,
                                .admin_loopback = gate_is_loopback(set->admin_host),
                                .now = env_now,
                                .machine = read_machine,
@@ -620,8 +614,8 @@ static struct err start(struct server *s)
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
     const struct task_api_env env = {.backend = s->backend,
-                                     .tokens = s->tokens,
-                                     .identities = s->identities,
+                                     .tokens = s->who.tokens,
+                                     .identities = s->who.identities,
                                      .router = s->router,
                                      .loop = &s->loop,
                                      .now = env_now,
@@ -633,10 +627,10 @@ static struct err start(struct server *s)
     TRY(task_api_open(&s->tasks, s->api, set, &env));
     apply_section(s);
     const struct gate_loop loop = {turn_at_start, wait_at_start, s};
-    TRY(gate_open(s->api, s->tokens, set->root_dir, &loop));
-    if (tokens_unread(s->tokens).code != ERR_OK)
+    TRY(gate_open(s->api, s->who.tokens, set->root_dir, &loop));
+    if (tokens_unread(s->who.tokens).code != ERR_OK)
         uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
-    TRY(gate_check_hosts(s->tokens, set));
+    TRY(gate_check_hosts(s->who.identities, s->who.tokens, set));
     return open_listeners(s);
 }
 
@@ -685,10 +679,8 @@ int serve_main(int argc, char **argv)
         api_free(s.api);
         task_api_close(&s.tasks);
     }
-    if (s.code == 0) {
-        identities_free(s.identities);
-        tokens_free(s.tokens);
-    }
+    if (s.code == 0)
+        identity_set_free(&s.who);
     router_free(s.router);
     settings_free(&s.settings);
     return s.code;

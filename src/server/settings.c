@@ -62,6 +62,10 @@ static const struct option_def table[] = {
              "queue.example.org,*.svc.cluster.local (*: any), in addition to localhost, its "
              "address and "
              "the names of its certificate; requests for other names are refused"},
+    {"identities", "FILE", OPTION_TEXT, AT(identities), ENV("IDENTITIES"),
+     .help =
+         "who is known by certificates, JSON Web Tokens or signed requests, and their roles, as "
+         "YAML or JSON (docs/access.md); read again on SIGHUP"},
     {"taskcluster-clients", "FILE", OPTION_TEXT, AT(taskcluster_clients),
      ENV("TASKCLUSTER_CLIENTS"),
      .help = "clients of Taskcluster's API, as JSON [{clientId, accessToken, scopes, expires}], "
