@@ -13,7 +13,6 @@
 #include "net/fetch.h"
 
 #define CONNECT_TIMEOUT ((span){10000})
-#define BEARER_AGE_MS   2000
 #define ANSWER_MAX      ((size_t)256 << 20) /* a claim's payloads are about 8 MiB */
 
 struct remote {
