@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/identities_file.h"
 
-#include "net/fetch.h"
-#include "server/gate.h"
+#include <stdio.h>
+
+#include "access/tokens.h"
 #include "wire/document.h"
 
 #define TEXT_MAX 1024

@@ -5,10 +5,7 @@
 /* The file of --identities: who is known by certificates, JSON Web Tokens or signed requests, and
  * what they may do. docs/access.md describes it. */
 
-#include <stdio.h>
-
 #include "access/identity_rules.h"
-#include "access/tokens.h"
 #include "base/err.h"
 
 /* ERR_USAGE says where and what is wrong; nothing is to be released then. */
@@ -16,9 +13,5 @@ NODISCARD struct err identities_file_read(const char *file, struct identity_rule
 /* The same of a text. */
 NODISCARD struct err identities_file_parse(const char *file, struct str text,
                                            struct identity_rules *out);
-
-/* Who may do what, for people: `serve --print-access`. Nothing in it is secret. */
-void identities_file_print(FILE *f, const struct identity_rules *rules, const struct tokens *tokens,
-                           instant now);
 
 #endif

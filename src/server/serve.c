@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "server/gate.h"
+#include "server/identity_report.h"
 #include "server/identity_set.h"
 #include "server/listener.h"
 #include "server/logfile.h"
@@ -630,6 +631,8 @@ static struct err start(struct server *s)
     TRY(gate_open(s->api, s->who.tokens, set->root_dir, &loop));
     if (tokens_unread(s->who.tokens).code != ERR_OK)
         uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
+    if (set->print_access)
+        return err_none();
     TRY(gate_check_hosts(s->who.identities, s->who.tokens, set));
     return open_listeners(s);
 }
@@ -664,6 +667,8 @@ int serve_main(int argc, char **argv)
     if (err.code != ERR_OK) {
         fprintf(stderr, "tenax serve: %s\n", err.msg);
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
+    } else if (s.settings.print_access) {
+        identity_report(&s.who, &s.settings, (instant){real_ms()});
     } else {
         start_loop(&s);
         log_start(&s);

@@ -48,6 +48,7 @@ struct settings {
     span event_retention;
     uint64_t event_max_bytes;
     int64_t failure_history; /* 0: none */
+    bool print_access;
     int64_t wrong_credentials;
     span audit_retention;
     int64_t audit_max;

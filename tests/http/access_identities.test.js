@@ -72,7 +72,7 @@ async function started(t, rules) {
     t.after(() => fs.rmSync(path.dirname(file), { recursive: true }));
     const all = await guarded(t, {}, { args: ['--identities', file, '--wrong-credentials', '0',
         '--heartbeat-interval', '200ms', '--log-level', 'info'] });
-    return { ...all, write, with: (token) => bearer(token) };
+    return { ...all, write, file };
 }
 
 function rulesOf(one, rules, more = {}) {
@@ -306,6 +306,29 @@ describe('a client that signs its requests', () => {
         assert.equal(await status(temporary), 403, 'whatever it calls itself');
         assert.equal(await status({ clientId: 'root', accessToken }), 200);
         fs.rmSync(dir, { recursive: true });
+    });
+});
+
+describe('serve --print-access', () => {
+    it('says_who_may_do_what_and_nothing_secret', async (t) => {
+        const one = await issuer(t, []);
+        const { server, tokens, file } = await started(t, { ...rulesOf(one, [{ claims: { sub: 'a*', groups: 'g' },
+            roles: ['worker'], queues: ['mail-*', 'x'], name: 'mail' }]) });
+        const root = path.join(server.dir, 'root');
+        const print = () => run(['serve', '--print-access', '--root-dir', root, '--identities', file, '--port', '0',
+            '--admin-port', '0']);
+        assert.notEqual((await print()).code, 0, 'the server runs');
+        await server.stop();
+        const { code, stdout, stderr } = await print();
+        assert.equal(code, 0, stderr);
+        const id = tokens.admin.slice(4, 20);
+        assert.match(stdout, new RegExp(`^token ${id} +admin +all +never$`, 'm'));
+        assert.ok(stdout.includes(`jwt of ${one.url} with sub=a*, groups=g`), stdout);
+        assert.match(stdout, /mail +worker +mail-\*,x/);
+        assert.match(stdout, /primary listener is on 127\.0\.0\.1, which only this machine reaches/);
+        assert.match(stdout, /needs credentials/);
+        assert.ok(!stdout.includes(tokens.admin.slice(21)));
+        await server.start();
     });
 });
 
