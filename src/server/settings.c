@@ -126,7 +126,7 @@ static const struct option_def table[] = {
              "gone, "
              "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
-    {"print-access", NULL, OPTION_SWITCH, AT(print_access),
+    {"print-access", NULL, OPTION_SWITCH, AT(print_access), ENV("PRINT_ACCESS"),
      .help = "print who may do what, without secrets, and end; the server must not be running"},
     {"wrong-credentials", "COUNT", OPTION_INT, AT(wrong_credentials), .max = 100000,
      ENV("WRONG_CREDENTIALS"), .def = "60",

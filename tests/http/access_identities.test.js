@@ -88,7 +88,7 @@ async function ready(server, token) {
     }, 'the keys are read');
 }
 
-describe('a JSON Web Token', () => {
+describe('a JSON Web Token', { concurrency: 3 }, () => {
     const rsa = keyPair('RSA', 'r1', 'RS256'), ec = keyPair('P-256', 'e1', 'ES256');
     const ec384 = keyPair('P-384', 'e2', 'ES384');
     const worker = { claims: { sub: 'me' }, roles: ['worker', 'producer'], queues: ['mail-*'], name: 'mail' };
@@ -222,7 +222,7 @@ describe('a JSON Web Token', () => {
         const now = Math.floor(Date.now() / 1000);
         // With the leeway it is good for some seconds yet.
         const write = (more) => fs.writeFileSync(file, `${jwt(ec, one.claims({ sub: 'w', ...more }))}\n`, { mode: 0o600 });
-        write({ exp: now - 20 });
+        write({ exp: now - 22 });
         await ready(server, fs.readFileSync(file, 'utf8').trim());
         const worker = begin(['work', '--url', server.url(), '--token-file', file, '--queue', 'q', '--', 'true']);
         t.after(() => worker.child.kill('SIGKILL'));
@@ -234,7 +234,7 @@ describe('a JSON Web Token', () => {
         };
         await work();
         write({});
-        await until(() => Date.now() > (now + 11) * 1000, 'the first one has expired');
+        await until(() => Date.now() > (now + 9) * 1000, 'the first one has expired');
         await work();
     });
 
