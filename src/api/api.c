@@ -78,10 +78,22 @@ static struct err read_strictness(struct api *a, const struct http_request *req)
                     (int)(req->strict.len < 32 ? req->strict.len : 32), req->strict.at);
 }
 
+/* All that it takes beside its body are headers. */
+static bool takes_no_query(const struct endpoint *e)
+{
+    const struct api_param *p = e->params;
+    if (p && !p->name)
+        return false; /* it refuses one itself */
+    for (; p && p->name; p++)
+        if (!p->header)
+            return false;
+    return true;
+}
+
 static struct err admit(struct api *a, const struct http_request *req, const struct endpoint *e)
 {
     TRY(read_strictness(a, req));
-    if (!e->params && req->query.len)
+    if (req->query.len && takes_no_query(e))
         TRY(check_no_params(req));
     return api_check_body(req);
 }

@@ -38,6 +38,7 @@ const struct catalog_row catalog[] = {
     {&events_command, events_main},
     {&job_command, job_main},
     {&explain_command, explain_main},
+    {&failures_command, failures_main},
     {&group_command, group_main},
     {&queues_command, queues_main},
     {&pods_command, pods_main},

@@ -76,10 +76,12 @@ static void post_of(struct relay *r, const struct relay_call *call, enum relay_k
                 .kind = kind, .line = call->line, .number = call->number, .amount = amount});
 }
 
-/* What the back gave to a stream no longer takes memory here. */
+/* What the back gave to a stream no longer takes memory here. Not of a call that is lost: its line
+ * may have gone, and after it has said so nothing may mention it, or the back could read of a line
+ * that is freed. */
 static void settle(struct relay *r, struct relay_call *call)
 {
-    if (call->owed && !call->over)
+    if (call->owed && call->x && !call->over)
         post_of(r, call, RELAY_WRITTEN, call->owed);
     call->owed = 0;
 }
@@ -90,7 +92,6 @@ static void lose(struct relay *r, struct relay_call *call)
     struct http_exchange *x = call->x;
     call->x = NULL;
     atomic_store(&call->lost, true);
-    settle(r, call);
     if (call->over)
         call_free(r, call);
     else

@@ -53,6 +53,8 @@ static const struct option_def table[] = {
      .help = "only serve clients there with a certificate from this CA"},
     {"no-admin", NULL, OPTION_SWITCH, AT(no_admin), ENV_BOTH("NO_ADMIN"),
      .help = "start no admin listener"},
+    {"no-console", NULL, OPTION_SWITCH, AT(no_console), ENV("NO_CONSOLE"),
+     .help = "serve no web console at /console"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
      .help = "listen on an address that other machines can reach without requiring client "
              "certificates; refused unless this is given"},
@@ -138,6 +140,20 @@ static const struct option_def table[] = {
     {"audit-max", "COUNT", OPTION_INT, AT(audit_max), .min = 100, .max = 1000000000,
      ENV("AUDIT_MAX"), .def = "1000000",
      .help = "how many of them are kept; the oldest are deleted first", .live = true},
+    {"failure-groups", "COUNT", OPTION_INT, AT(failure_groups_max), .max = 100000,
+     ENV("FAILURE_GROUPS"), .def = "10000",
+     .help = "how many groups of failures that are alike are kept and counted, each in up to 3 KiB "
+             "of memory; a new one then takes the place of the one not seen for the longest time; "
+             "0: none",
+     .live = true},
+    {"failure-group-retention", "DURATION", OPTION_SPAN, AT(failure_group_retention),
+     ENV("FAILURE_GROUP_RETENTION"), .def = "30d",
+     .help = "how long a group of failures is kept after its newest failure", .live = true},
+    {"idempotency-retention", "DURATION", OPTION_SPAN, AT(idempotency_retention),
+     ENV("IDEMPOTENCY_RETENTION"), .def = "1d",
+     .help = "how long an Idempotency-Key of an enqueue is remembered, with its answer; 0: not at "
+             "all",
+     .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what happens to the ticks of a cron entry that were due while the server was down: "
@@ -173,8 +189,9 @@ static const struct option_def table[] = {
              "policy has no antiAffinity.requiredFor; then it may run there, too",
      .live = true},
     {"index-snapshots", NULL, OPTION_SWITCH, AT(index_snapshots), ENV("INDEX_SNAPSHOTS"),
+     .def = "on",
      .help = "with 100,000 jobs or more: keep a snapshot of the indexes in the root directory, so "
-             "that a start need not read every job"},
+             "that a start need not read every job; =off: do without"},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide about failed jobs; PUT /settings/retry overrides "

@@ -88,6 +88,8 @@ void embedded_handle(struct embedded *b, const struct command *c)
 
 void embedded_enqueue_checked(struct embedded *b, const struct command *c)
 {
+    if (embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx))
+        return;
     struct err refused = refuse(b, c);
     if (refused.code == ERR_OK)
         refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
@@ -105,6 +107,8 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c)
 
 static void enqueue(struct embedded *b, const struct command *c)
 {
+    if (embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx))
+        return;
     if (embedded_intake_is_wanted(b, c)) {
         embedded_intake_start(b, c);
         return;

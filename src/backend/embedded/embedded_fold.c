@@ -68,6 +68,7 @@ struct fold {
     unsigned plans;
     span spent; /* total time its expressions ran */
     struct ask *ask;
+    const struct idempotency *once;
     reply_fn done;
     void *ctx;
     bool holds; /* see engine_depend_hold */
@@ -399,6 +400,7 @@ static void apply(struct fold *f)
     r->count = f->count;
     r->enqueued = arena_get(a, f->count * sizeof *r->enqueued);
     fill_reply(f, r, added, places);
+    embedded_idempotency_keep(b, f->once, r);
 }
 
 /* --- the stages of an enqueue --- */
@@ -521,6 +523,10 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
 static void go_on(struct fold *f)
 {
     bool complete, still = false;
+    if (embedded_idempotency_answer(f->b, f->once, f->done, f->ctx)) {
+        leave(f);
+        return;
+    }
     while (!still) {
         struct err err = plan_and_check(f, &complete, &still);
         if (err.code != ERR_OK) {
@@ -621,6 +627,7 @@ static void begin(struct fold *f)
 void embedded_fold_start(struct embedded *b, const struct command *c)
 {
     struct fold *f = fold_new(b, c->enqueue.count);
+    f->once = embedded_idempotency_own(&f->arena, c->enqueue.once);
     f->done = c->done;
     f->ctx = c->ctx;
     for (size_t i = 0; i < f->count; i++)
@@ -648,30 +655,12 @@ bool embedded_fold_is_wanted_by_put(const struct cron_put *put)
     return false;
 }
 
-static struct cron_put *own_put(struct arena *a, const struct cron_put *put)
-{
-    struct cron_put *own = ARENA_NEW(a, struct cron_put);
-    struct cron_spec *entries = arena_get(a, put->count * sizeof *entries);
-    *own = *put;
-    own->group = arena_copy(a, put->group);
-    own->zone = arena_copy(a, put->zone);
-    own->entries = entries;
-    for (size_t i = 0; i < put->count; i++) {
-        entries[i] = put->entries[i];
-        entries[i].name = arena_copy(a, put->entries[i].name);
-        entries[i].expression = arena_copy(a, put->entries[i].expression);
-        entries[i].zone = arena_copy(a, put->entries[i].zone);
-        entries[i].job = embedded_own_spec(a, &put->entries[i].job);
-    }
-    return own;
-}
-
 void embedded_fold_start_put(struct embedded *b, const struct command *c)
 {
     struct fold *f = fold_new(b, c->cron_put.count);
     f->done = c->done;
     f->ctx = c->ctx;
-    f->put = own_put(&f->arena, &c->cron_put);
+    f->put = embedded_own_put(&f->arena, &c->cron_put);
     f->trail = arena_copy(&f->arena, c->trail);
     for (size_t i = 0; i < f->count; i++)
         own_spec(f, i, &f->put->entries[i].job);

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/strmap.h"
 #include "core/engine_cron.h"
+#include "core/failure_groups.h"
 #include "policy/policies.h"
 #include "store/batch.h"
 #include "store/eventlog.h"
@@ -182,8 +183,17 @@ struct index_state {
     bool has; /* there is a finished one */
     uint64_t nonce[2];
     uint64_t bytes, changes;         /* of batches since it began, and writes in them */
+    instant began;                   /* or the start that used it */
     uint64_t new_bytes, new_changes; /* the same of the one under way */
-    instant retry;                   /* no other is begun before, because one failed */
+    instant new_began;
+    instant next;    /* its next chunk comes then */
+    instant retry;   /* no other is begun before, because one failed */
+    bool last;       /* begun at a stop: no other is */
+    bool failing;    /* none was written since one failed */
+    uint64_t failed; /* so many, since the start */
+    uint64_t written;
+    enum index_start start;
+    uint64_t jobs_read; /* at the start */
 };
 
 /* When missing policies were logged last. */
@@ -246,6 +256,7 @@ struct embedded {
     bool hurt; /* a command met damage, and may have left things half done */
     struct events events;
     struct history history;
+    struct failure_groups failures;
     struct kv_state kv;
     struct trail_state trail;
     struct meter *meter;
@@ -426,14 +437,35 @@ uint64_t embedded_trail_begin(struct embedded *b, struct str note, bool open);
 void embedded_trail_end(struct embedded *b, uint64_t number, uint64_t count);
 /* After embedded_kv_recover. */
 NODISCARD struct err embedded_trail_recover(struct embedded *b);
+/* embedded_failures.c */
+void embedded_failures_add(struct embedded *b, const struct history_entry *failed);
+NODISCARD struct err embedded_failures_recover(struct embedded *b);
+/* Lets go of some of the groups that are too many or too old; true if others are left. */
+bool embedded_failures_trim(struct embedded *b);
+/* Puts what has changed into the batch of the turn. */
+void embedded_failures_seal(struct embedded *b, struct turn *t);
+/* Lets go of some of all groups; true if others are left. */
+bool embedded_failures_clear(struct embedded *b);
+
+/* embedded_idempotency.c */
+/* Whether a request was applied with this key before: then it is answered, as the first time or
+ * with ERR_KEY_REUSED, or with an error of reading. once is NULL if there is no key. */
+bool embedded_idempotency_answer(struct embedded *b, const struct idempotency *once, reply_fn done,
+                                 void *ctx);
+/* Puts the answer that r gives into the batch, which has what was enqueued. */
+void embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
+                               const struct reply *r);
+/* A copy in the arena; NULL of NULL. */
+const struct idempotency *embedded_idempotency_own(struct arena *a, const struct idempotency *once);
 
 /* embedded_kv.c */
+/* In the arena; its version is 0 if there is no such entry, or its time is over. */
+NODISCARD struct err embedded_kv_load(struct embedded *b, struct str space, struct str key,
+                                      struct arena *a, struct kv_entry *e);
 /* Puts an entry, in place of what there is. */
 void embedded_kv_keep(struct embedded *b, struct kv_entry *e);
 /* Removes what has the entry's space and key, if there is something. */
 void embedded_kv_forget(struct embedded *b, const struct kv_entry *e);
-/* Reads what has the entry's space and key; its version is 0 if there is none. */
-NODISCARD struct err embedded_kv_load(struct embedded *b, struct kv_entry *e, struct arena *a);
 NODISCARD struct err embedded_kv_recover(struct embedded *b);
 /* To be called when the turn that was being built is on its way. */
 void embedded_kv_sealed(struct embedded *b);
@@ -485,6 +517,8 @@ void embedded_ask_free_all(struct embedded *b);
 /* embedded_intake.c */
 /* A copy in the arena. */
 struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec);
+/* The same of the jobs of cron entries, and all else of their put. */
+struct cron_put *embedded_own_put(struct arena *a, const struct cron_put *put);
 /* Whether the jobs of an enqueue wait for so many others that looking at these takes several turns.
  */
 bool embedded_intake_is_wanted(const struct embedded *b, const struct command *c);
@@ -596,6 +630,8 @@ struct err embedded_policy_recover(struct embedded *b);
 /* Restores jobs from the snapshot, if there is one that can be used; otherwise *done is false, and
  * nothing was restored. An error is one of reading jobs. */
 NODISCARD struct err embedded_index_restore(struct embedded *b, bool *done);
+/* Jobs were restored without it. */
+void embedded_index_missed(struct embedded *b);
 /* Each turn: begins one, goes on, or ends it. */
 void embedded_index_step(struct embedded *b);
 /* The batch of t is about to be committed. */
@@ -606,5 +642,7 @@ void embedded_index_drop(struct embedded *b);
 void embedded_index_let_go(struct embedded *b);
 /* Whether there is something to do, and when. */
 bool embedded_index_due(const struct embedded *b, instant *at);
+/* Whether a stop need not wait for one. */
+bool embedded_index_is_idle(const struct embedded *b);
 
 #endif

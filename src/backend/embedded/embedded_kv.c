@@ -109,12 +109,6 @@ void embedded_kv_keep(struct embedded *b, struct kv_entry *e)
     arena_fini(&scratch);
 }
 
-struct err embedded_kv_load(struct embedded *b, struct kv_entry *e, struct arena *a)
-{
-    struct kv_entry stored, asked = *e;
-    return load(b, asked.space, asked.key, a, e, &stored);
-}
-
 void embedded_kv_forget(struct embedded *b, const struct kv_entry *e)
 {
     struct arena scratch = {0};
@@ -129,6 +123,13 @@ static struct kv_entry own(struct arena *a, const struct kv_entry *e)
 {
     return (struct kv_entry){arena_copy(a, e->space), arena_copy(a, e->key),
                              arena_copy(a, e->value), e->expires, e->version};
+}
+
+struct err embedded_kv_load(struct embedded *b, struct str space, struct str key, struct arena *a,
+                            struct kv_entry *e)
+{
+    struct kv_entry stored;
+    return load(b, space, key, a, e, &stored);
 }
 
 /* --- changes --- */

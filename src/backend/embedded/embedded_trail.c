@@ -73,7 +73,7 @@ void embedded_trail_end(struct embedded *b, uint64_t number, uint64_t count)
     struct arena scratch = {0};
     struct kv_entry entry = entry_of(number, room);
     struct trail_entry e;
-    struct err err = embedded_kv_load(b, &entry, &scratch);
+    struct err err = embedded_kv_load(b, entry.space, entry.key, &scratch, &entry);
     if (err.code == ERR_OK && entry.version)
         err = trail_read(entry.key, entry.value, &e);
     /* Without it the change stays recorded as one that was not finished. */
@@ -90,7 +90,7 @@ struct err embedded_trail_recover(struct embedded *b)
 {
     struct arena scratch = {0};
     struct kv_entry entry = {.space = NEWEST_SPACE, .key = NEWEST_KEY};
-    struct err err = embedded_kv_load(b, &entry, &scratch);
+    struct err err = embedded_kv_load(b, entry.space, entry.key, &scratch, &entry);
     b->trail = (struct trail_state){0};
     for (size_t i = 0; err.code == ERR_OK && i < entry.value.len; i++) {
         unsigned digit = (unsigned char)entry.value.at[i] - (unsigned)'0';
