@@ -569,6 +569,17 @@ static struct err begin_log(const struct settings *set)
     return logfile_begin(&log);
 }
 
+static struct err open_gate(struct server *s)
+{
+    const struct gate_loop loop = {turn_at_start, wait_at_start, s};
+    TRY(gate_open(s->api, s->who.tokens, s->settings.root_dir, &loop));
+    if (tokens_unread(s->who.tokens).code != ERR_OK)
+        uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
+    return s->settings.print_access
+               ? err_none()
+               : gate_check_hosts(s->who.identities, s->who.tokens, &s->settings);
+}
+
 static struct err start(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -611,14 +622,8 @@ static struct err start(struct server *s)
                                          (set->no_admin || gate_is_loopback(set->admin_host))};
     TRY(task_api_open(&s->tasks, s->api, set, &env));
     apply_section(s);
-    const struct gate_loop loop = {turn_at_start, wait_at_start, s};
-    TRY(gate_open(s->api, s->who.tokens, set->root_dir, &loop));
-    if (tokens_unread(s->who.tokens).code != ERR_OK)
-        uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
-    if (set->print_access)
-        return err_none();
-    TRY(gate_check_hosts(s->who.identities, s->who.tokens, set));
-    return open_listeners(s);
+    TRY(open_gate(s));
+    return set->print_access ? err_none() : open_listeners(s);
 }
 
 static void log_start(const struct server *s)
