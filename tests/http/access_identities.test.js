@@ -65,13 +65,13 @@ async function issuer(t, keys, { tls, wrong = {} } = {}) {
 }
 
 // A server with these rules, as JSON, and one admin with a token.
-async function started(t, rules) {
+async function started(t, rules, more = []) {
     const file = path.join(makeDir(), 'identities.json');
     const write = (value) => fs.writeFileSync(file, JSON.stringify(value));
     write(rules);
     t.after(() => fs.rmSync(path.dirname(file), { recursive: true }));
     const all = await guarded(t, {}, { args: ['--identities', file, '--wrong-credentials', '0',
-        '--heartbeat-interval', '200ms', '--log-level', 'info'] });
+        '--heartbeat-interval', '200ms', '--log-level', 'info', ...more] });
     return { ...all, write, file };
 }
 
@@ -212,6 +212,20 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         // A renewed token of the same subject is the same worker.
         const again = bearer(jwt(ec, one.claims({ sub: 'a', jti: 'x' })));
         assert.equal((await server.post(`/jobs/${id}/success`, {}, again)).status, 204);
+    });
+
+    it('is_not_checked_for_who_is_wrong_too_often_unless_it_was_before', async (t) => {
+        const one = await issuer(t, [ec]);
+        const { server, as } = await started(t, rulesOf(one, [worker]), ['--wrong-credentials', '4']);
+        const known = bearer(jwt(ec, one.claims())), fresh = bearer(jwt(ec, one.claims({ jti: '1' })));
+        await ready(server, known.authorization.slice(7));
+        const wrong = () => server.get('/version', bearer(jwt({ ...ec, kid: 'x' }, one.claims())));
+        await until(async () => (await wrong()).status === 429, 'too many');
+        // Whether it is right is not looked at.
+        const res = await server.get('/version', fresh);
+        assert.equal(res.status, 429, res.text);
+        assert.equal((await server.get('/version', known)).status, 200);
+        assert.equal((await as('admin').get('/version')).status, 200);
     });
 
     it('of_a_file_is_read_again_by_a_worker', async (t) => {
