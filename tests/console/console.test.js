@@ -7,6 +7,7 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const http = require('node:http');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { Server, run, until } = require('../http/harness');
@@ -346,6 +347,20 @@ describe('the files', () => {
             }
             assert.equal((await get(`/console${file}`, { 'if-none-match': '"0123456789abcdef"' })).status, 200);
         }
+    });
+
+    it('may_be_linked_to_from_other_origins_and_nothing_else_may', async () => {
+        const ask = (target, method, dest, more = {}) => new Promise((resolve, reject) => {
+            http.request(server.url() + target, { method, headers: { 'sec-fetch-site': 'cross-site',
+                'sec-fetch-dest': dest, ...more } }, (res) => resolve(res.resume().statusCode)).on('error', reject).end();
+        });
+        assert.equal(await ask('/console', 'GET', 'document'), 200);
+        assert.equal(await ask('/console', 'GET', 'document', { origin: 'https://other.example' }), 403);
+        assert.equal(await ask('/console', 'GET', 'document', { host: 'other.example' }), 421);
+        for (const [target, method, dest] of [['/console', 'GET', 'iframe'], ['/console', 'GET', 'empty'],
+            ['/console', 'POST', 'document'], ['/console/app.js', 'GET', 'script'], ['/console/app.js', 'GET', 'document'],
+            ['/jobs', 'GET', 'document']])
+            assert.equal(await ask(target, method, dest), 403, `${method} ${target} ${dest}`);
     });
 
     it('are_all_there_is', async () => {
