@@ -265,6 +265,34 @@ describe('keys', () => {
     });
 });
 
+describe('what happens', () => {
+    const scene = useScene();
+
+    it('is_seen_as_it_happens', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/events?queue=live');
+        const { id } = await enqueue(scene.server, { queue: 'live' });
+        await untilText(page, /enqueued/);
+        assert.equal(await page.eval('document.querySelectorAll(".event").length'), 1, 'of that queue alone');
+        await page.open(`#/job/${id}`);
+        await ok(scene.server.post('/jobs/claim', { queues: ['live'], worker: 'anna' }));
+        await untilText(page, /run 0 is held by 'anna'/);
+        await ok(scene.server.post(`/jobs/${id}/cancel`));
+        await untilText(page, /dead/, 'main h1 + .badge');
+    });
+
+    it('leaves_the_focus_where_it_is', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/queue/import');
+        await page.run(() => { document.querySelector('main a[data-row]').focus(); });
+        const here = () => page.eval('document.activeElement.textContent');
+        const before = await here();
+        await page.run(() => { document.querySelector('main h1').id = 'old'; dispatchEvent(new Event('tenax-redraw')); });
+        await page.until('!document.getElementById("old")', 'it is drawn again');
+        assert.equal(await here(), before);
+    });
+});
+
 describe('with access control', () => {
     it('asks_for_a_token_and_keeps_it_in_the_tab', async (t) => {
         const { server, tokens } = await guarded(t, { who: { roles: ['viewer'] } });

@@ -43,6 +43,23 @@ function failure(err) {
         h('p', null, err.message));
 }
 
+// Drawing a view again leaves the focus where it was: at the element in the same place, if it is
+// still the same one.
+const FOCUSABLE = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
+const sameAs = (element) => `${element.tagName} ${element.getAttribute('href') ?? element.id} ${element.textContent}`;
+
+function holdFocus() {
+    const all = [...main.querySelectorAll(FOCUSABLE)];
+    const at = all.indexOf(document.activeElement), top = main.scrollTop;
+    const same = at < 0 ? null : sameAs(all[at]);
+    return () => {
+        const element = at < 0 ? null : main.querySelectorAll(FOCUSABLE)[at];
+        if (element && sameAs(element) === same)
+            element.focus({ preventScroll: true });
+        main.scrollTop = top;
+    };
+}
+
 async function draw(focus) {
     const { name, parts, params } = route();
     current?.abort.abort();
@@ -63,7 +80,9 @@ async function draw(focus) {
     }
     if (current !== mine)
         return;
+    const giveBack = focus ? null : holdFocus();
     main.replaceChildren(element);
+    giveBack?.();
     main.dataset.shown = location.hash;
     main.setAttribute('aria-busy', 'false');
     const title = main.querySelector('h1');
