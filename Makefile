@@ -21,7 +21,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -70,6 +70,7 @@ test-waiting:
 	@$(MAKE) --no-print-directory test-builds
 	@$(MAKE) --no-print-directory test-console
 	@$(MAKE) --no-print-directory test-kubernetes
+	@$(MAKE) --no-print-directory test-clients
 	@$(MAKE) --no-print-directory test-packaging
 	@$(MAKE) --no-print-directory test-crash
 
@@ -111,6 +112,11 @@ test-console: all
 test-kubernetes: all
 	@tools/setup test
 	@$(SUITE) kubernetes $(wildcard tests/kubernetes/*.test.js)
+
+## test-clients: the clients for Python, Node, Go and Ruby, each by its language's own test runner
+test-clients: all
+	@tools/setup test
+	@$(SUITE) clients $(wildcard tests/clients/*.test.js)
 
 test-crash: all
 	@tools/setup test

@@ -60,8 +60,10 @@ extern const struct api_param api_next_params[];
 extern const struct api_param api_filter_params[], api_page_params[], api_change_params[],
     api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
 extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
+extern const struct api_param api_audit_params[];
 extern const struct api_param api_events_params[];
 extern const struct api_param api_queues_params[];
+extern const struct api_param api_enqueue_params[], api_failures_params[];
 extern const struct api_param api_job_params[], api_retry_job_params[];
 
 extern const struct api_body api_job_body, api_backoff_body, api_retention_body, api_batch_body,
@@ -100,6 +102,7 @@ struct event_line {
     struct str messages; /* JSON, separated by commas; or empty */
 };
 
+extern const struct shape api_failure_group_shape, api_failure_groups_shape;
 extern const struct shape api_gap_shape; /* api_events.c */
 extern const struct shape api_progress_shape, api_checkpoint_shape,
     api_notes_shape; /* api_notes.c */
@@ -126,6 +129,7 @@ extern const struct shape api_simulation_shape; /* api_simulate.c */
 extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
 extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shape;
+extern const struct shape api_audit_shape, api_audit_entry_shape; /* api_audit.c */
 extern const struct shape api_budget_shape, api_budgets_shape, api_budget_binding_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
     api_clock_reset_shape; /* api_server.c */

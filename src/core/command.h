@@ -23,11 +23,14 @@
 
 struct backend_meter;
 struct categorizer;
+struct failures_page;
+struct failures_query;
 struct policy;
 struct policy_change;
 struct policy_settings_view;
 struct simulate_job;
 struct history_entry;
+struct idempotency;
 struct simulate_result;
 
 enum command_kind {
@@ -62,9 +65,12 @@ struct job_filter {
     const struct str *budgets; /* it draws on one of them */
     size_t budget_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
+    struct str error_type;  /* it failed with this very one */
+    uint64_t failure_group; /* it failed like these (core/fingerprint.h); 0: any */
     struct range priority, ready_at, attempts;
-    struct id_place depends_on; /* if set: it was enqueued to wait for this job */
-    struct str group;           /* only its jobs; empty: any */
+    struct range enqueued_at, failed_at; /* failed_at: of its newest failure; without one none */
+    struct id_place depends_on;          /* if set: it was enqueued to wait for this job */
+    struct str group;                    /* only its jobs; empty: any */
     struct str expression;  /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is invalid */
     struct glob_list reach; /* only jobs in such queues; none: in any */
 };
@@ -339,7 +345,8 @@ struct reply {
     size_t count;   /* of the list in the reply; or the requested number */
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
     bool more;      /* a list or runs: there are more */
-    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was changed */
+    bool repeated;  /* ENQUEUE, SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was
+                     * changed. RETRY_SETTINGS_PUT: nothing was changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -350,6 +357,7 @@ struct reply {
     const struct policy_settings_view *retry_settings;
     const struct simulate_result *simulated;
     const struct history_page *history;
+    const struct failures_page *failures;
     struct queue_shown *queues;
     const struct backlog_page *backlogs; /* CMD_BACKLOG */
     struct ready_place place;            /* PEEK: of the last job examined */
@@ -388,6 +396,7 @@ struct command {
         struct {
             const struct enqueue *specs;
             size_t count;
+            const struct idempotency *once; /* or NULL: it may not be repeated */
         } enqueue;
         struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {
@@ -433,7 +442,8 @@ struct command {
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
-        struct history_command history;   /* CMD_HISTORY_READ */
+        struct history_command history; /* CMD_HISTORY_READ */
+        const struct failures_query *failures;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */
@@ -455,6 +465,9 @@ struct command {
      * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not
      * there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
+    /* Who asks for the change, as JSON of at most TRAIL_NOTE_MAX bytes, to be recorded with it if
+     * it is done (core/trail.h); empty: it is not. Nothing is recorded of dry runs. */
+    struct str trail;
     reply_fn done;
     void *ctx;
 };

@@ -48,7 +48,13 @@ struct settings {
     int64_t metrics_queues;
     span event_retention;
     uint64_t event_max_bytes;
-    int64_t failure_history;   /* 0: none */
+    int64_t wrong_credentials;
+    span audit_retention;
+    int64_t audit_max;
+    int64_t failure_history;    /* 0: none */
+    int64_t failure_groups_max; /* 0: none */
+    span failure_group_retention;
+    span idempotency_retention;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
     span lost_worker_min_held;

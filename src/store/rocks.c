@@ -51,6 +51,7 @@ NODISCARD static struct err open_db(struct rocks *r)
         r->db = NULL;
     else
         sweep_options(r->dir);
+    rocks_pace_watch(r->pace, r->db);
     return rocks_err_of_tables(r, text, ERR_IO);
 }
 

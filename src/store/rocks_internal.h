@@ -13,6 +13,7 @@
 #include "store/log.h"
 #include "store/log_ring.h"
 #include "store/rocks.h"
+#include "store/rocks_pace.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 
@@ -43,6 +44,7 @@ struct rocks {
 
     rocksdb_cache_t *cache;
     rocksdb_options_t *options;
+    struct rocks_pace *pace; /* of compactions */
     rocksdb_readoptions_t *reading;
     rocksdb_readoptions_t *flushed;           /* sees only what is in tables */
     rocksdb_writeoptions_t *unlogged;         /* RocksDB has no log of its own */

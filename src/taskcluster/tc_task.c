@@ -93,6 +93,7 @@ void tc_task_change(struct tc_call *c, struct str task_id, struct command *cmd,
     struct step *s = new_step(c, task_id);
     s->changed = then;
     cmd->alias = task_id;
+    cmd->trail = c->trail;
     cmd->done = on_changed;
     cmd->ctx = s;
     /* Both are answered after the same turn, in this order. */

@@ -29,6 +29,8 @@ void embedded_enqueue(struct embedded *b, const struct command *c, struct reply 
     r->enqueued = arena_get(a, r->count * sizeof *r->enqueued);
     r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
     if (r->err.code == ERR_OK)
+        embedded_idempotency_keep(b, c->enqueue.once, r);
+    if (r->err.code == ERR_OK)
         own_names(a, r->enqueued, r->count);
     else if (r->err.code != ERR_CORRUPT || !embedded_can_heal(b))
         b->broken = r->err; /* some may be in the batch already: it must not be committed */
