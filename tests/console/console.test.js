@@ -13,7 +13,7 @@ const { after, before, describe, it } = require('node:test');
 const { Server, run, until } = require('../http/harness');
 const { guarded } = require('../http/access');
 const { launch } = require('./browser');
-const { enqueue, ok, play } = require('./scene');
+const { enqueue, fail, ok, play } = require('./scene');
 
 const LAYOUT = path.join(__dirname, 'layout.json');
 const MODES = {
@@ -50,7 +50,8 @@ function useScene() {
         await server.start();
         Object.assign(scene, await play(server));
         scene.views = { now: '#/now', queue: '#/queue/mail', jobs: '#/jobs', job: `#/job/${scene.retried}`,
-            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0' };
+            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0', failures: '#/failures',
+            failure: `#/failures/${scene.group}`, audit: '#/audit' };
     });
     after(() => server.clean());
     return scene;
@@ -110,6 +111,9 @@ describe('every view', () => {
             crons: [/cleanup/, /\*\/15 \* \* \* \*/, /never/],
             flow: [/blocked/],
             events: [/enqueued/, /requeued/],
+            failures: [/connection to <n>\.<n>\.<n>\.<n> refused|connection to .* refused/, /ConnectError/, /exit 137/, /new/],
+            failure: [/by hour, the last week/, /no retries/],
+            audit: [/putRetryPolicy/, /anonymous/],
         };
         for (const [name, patterns] of Object.entries(words)) {
             await page.open(scene.views[name]);
@@ -229,6 +233,27 @@ describe('acting', () => {
         await page.press('Apply');
         await page.click('dialog [data-confirm]');
         await until(async () => (await server.get('/retry-policies/infra')).json.spec.retryLimit === 4, 'it is applied');
+    });
+
+    it('retries_one_of_a_group_as_a_canary_and_then_the_rest', async (t) => {
+        const { server } = scene;
+        const add = () => enqueue(server, { queue: 'canary', retry_limit: 0 });
+        for (let i = 0; i < 3; i++)
+            await add().then(() => fail(server, 'canary', { message: `no answer after ${i} s` }));
+        const { json: { failure_groups: [group] } } = await server.get('/failure-groups?queue=canary');
+        const dead = async () => (await server.get('/jobs/count?queue=canary&status=dead')).json.count;
+        const page = await visit(t, server, MODES.desk);
+        await page.open(`#/failures/${group.group}`);
+        await page.click('#mode');
+        await page.press('Retry one');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await dead() === 2, 'one is not dead any more');
+        await page.until('location.hash.startsWith("#/job/")');
+        await page.open(`#/failures/${group.group}`);
+        await page.press('Retry the rest');
+        await untilText(page, /2 dead jobs become ready again, 10 a second/, 'dialog');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await dead() === 0, 'none is dead');
     });
 
     it('throws_the_kill_switch', async (t) => {
