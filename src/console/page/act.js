@@ -71,7 +71,8 @@ export async function act(what) {
     let wrong = null;
     const done = await show(title, (close) => {
         const failed = h('p', { class: 'error', role: 'alert' });
-        const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary', 'data-confirm': true }, title);
+        const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary', 'data-confirm': true,
+            autofocus: !danger }, title);
         go.addEventListener('click', async () => {
             go.disabled = true;
             failed.textContent = '';
@@ -91,7 +92,8 @@ export async function act(what) {
         });
         return [text && h('p', null, text), command(curl(method, path, body, type)), failed,
             h('div', { class: 'buttons' },
-                h('button', { type: 'button', class: 'quiet', onclick: () => close(null) }, 'Not now'), go)];
+                h('button', { type: 'button', class: 'quiet', autofocus: danger, onclick: () => close(null) },
+                'Not now'), go)];
     });
     if (wrong && !done)
         refused?.(wrong);

@@ -52,7 +52,7 @@ function simulated(answer) {
             : h('span', { class: 'mono hint' }, job.job ? shortId(job.job) : 'given'), ' ', job.queue,
         job.extra_attempts !== 0 && h('span', { class: 'hint' }, ` ${job.extra_attempts > 0 ? '+' : ''}${job.extra_attempts} attempts`),
         h('ol', null, job.failures.slice(0, 5).map((f) => h('li', null, h('span', { class: 'sim-message' },
-            f.message ?? f.condition ?? `failure ${f.failure}`), ' draft: ', verdict(f.draft), ', today: ', verdict(f.today)))))))];
+            f.message ?? f.condition ?? `failure ${f.failure}`), ' – draft: ', verdict(f.draft), ', today: ', verdict(f.today)))))))];
 }
 
 // --- the editor ---
