@@ -40,7 +40,7 @@ struct str record_write_answer(const struct record_answer *answer, struct arena 
 {
     struct writer count = {0};
     write_answer(&count, answer);
-    struct writer fill = {arena_get(a, count.len), 0};
+    struct writer fill = writer_into(arena_get(a, count.len), count.len);
     write_answer(&fill, answer);
     must(fill.len == count.len);
     return (struct str){fill.at, fill.len};
