@@ -228,6 +228,24 @@ static void try_group(struct batch *b, struct str value)
     must(op && op->value.at && str_eq(op->value, value));
 }
 
+static void try_failure_group(struct batch *b, struct str value)
+{
+    struct failure_group g;
+    if (record_read_failure_group(value, 7, &g).code != ERR_OK)
+        return;
+    record_put_failure_group(b, &g);
+    must_equal(b, record_failure_group_key(7), value);
+}
+
+static void try_answer(struct str value)
+{
+    struct arena a = {0};
+    struct record_answer answer;
+    if (record_read_answer(value, &a, &answer).code == ERR_OK)
+        must(str_eq(record_write_answer(&answer, &a), value));
+    arena_fini(&a);
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -248,6 +266,8 @@ static void try_key(struct batch *b, struct str key)
         again = record_apart_key(id);
     else if (record_key_is_history(key, &seq))
         again = record_history_key(seq);
+    else if (record_key_is_failure_group(key, &seq))
+        again = record_failure_group_key(seq);
     must(again.len == 0 || str_eq(record_key_view(&again), key));
 }
 
@@ -278,6 +298,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (data[0] == 'g') {
         try_group(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'y') {
+        try_failure_group(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'i') {
+        try_answer((struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     if (data[0] == 'h') {

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "sim.h"
-#include "store/folder.h"
 #include "store/memory.h"
 #include "tasks.h"
 #include "trace.h"
@@ -87,22 +86,11 @@ static struct backend_settings some_settings(struct sim *s)
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
         .event_max_bytes = UINT64_MAX / 2,
         .failure_history = history_size(s->seed),
+        .failure_groups_max = (uint32_t)history_size(s->seed + 1),
+        .failure_group_retention = {24 * 3600000},
         .min_free_space = MIN_FREE,
         .clock_jump_limit = {30000},
     };
-}
-
-/* Snapshots of the indexes, of however few jobs; each start compares what they restore. */
-static void take_snapshots(struct sim *s)
-{
-    if (s->seed % 3 == 0)
-        return;
-    strcpy(s->index_dir, "/tmp/tenax-sim-XXXXXX");
-    must(mkdtemp(s->index_dir) != NULL);
-    s->settings.index_dir = s->index_dir;
-    s->settings.index_jobs_min = 1 + s->seed % 7;
-    s->settings.index_slice = 1 + (uint32_t)(s->seed % 5);
-    s->settings.index_inline = s->settings.index_check = true;
 }
 
 static void begin(struct sim *s, uint64_t seed)
@@ -111,7 +99,7 @@ static void begin(struct sim *s, uint64_t seed)
     s->profile = some_profile(s);
     s->kv.rng = rng_from_seed(~seed);
     s->settings = some_settings(s);
-    take_snapshots(s);
+    snapshots_begin(s);
     for (unsigned i = 0; i < CRONS; i++)
         s->put_at[i] = INSTANT_NONE;
     list_init(&s->tickets);
@@ -154,8 +142,7 @@ static void end(struct sim *s)
     for (size_t i = 0; i < s->stream_count; i++)
         free(s->all_streams[i]);
     free(s->all_streams);
-    if (*s->index_dir)
-        must(folder_remove(s->index_dir).code == ERR_OK);
+    snapshots_end(s);
 }
 
 static void pass_time(struct sim *s)

@@ -575,6 +575,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_STATUS:
     case CMD_CLOCK_RESET:
     case CMD_METER:
+    case CMD_RECORD:
     case CMD_EVENTS_PLACE:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
@@ -583,6 +584,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_POLICY_READ:
     case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
+    case CMD_FAILURES:
     case CMD_HISTORY_READ:
     case CMD_HISTORY_CLEAR:
     case CMD_CATEGORIES_PUT:
@@ -591,6 +593,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
+    case CMD_BACKLOG:
     case CMD_BUDGET_PUT:
     case CMD_BUDGET_READ:
     case CMD_BUDGET_REMOVE:

@@ -78,10 +78,22 @@ static struct err read_strictness(struct api *a, const struct http_request *req)
                     (int)(req->strict.len < 32 ? req->strict.len : 32), req->strict.at);
 }
 
+/* All that it takes beside its body are headers. */
+static bool takes_no_query(const struct endpoint *e)
+{
+    const struct api_param *p = e->params;
+    if (p && !p->name)
+        return false; /* it refuses one itself */
+    for (; p && p->name; p++)
+        if (!p->header)
+            return false;
+    return true;
+}
+
 static struct err admit(struct api *a, const struct http_request *req, const struct endpoint *e)
 {
     TRY(read_strictness(a, req));
-    if (!e->params && req->query.len)
+    if (req->query.len && takes_no_query(e))
         TRY(check_no_params(req));
     return api_check_body(req);
 }
@@ -103,7 +115,7 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
     if (err.code == ERR_OK)
         err = admit(a, &json, e);
     if (err.code == ERR_OK) {
-        api_log_change(a, e, &r);
+        api_note_change(a, e, &r);
         e->handle(a, &r);
     } else {
         api_reply_error(x, &err, NULL);

@@ -4,19 +4,89 @@
 
 #include <stdio.h>
 
+#include "access/mac.h"
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
 #include "core/depend.h"
+#include "core/idempotency.h"
+
+/* --- idempotency keys --- */
+
+const struct api_param api_enqueue_params[] = {
+    {"Idempotency-Key",
+     "string: 1 to 255 printable ASCII characters: the same request with the same key is answered "
+     "as the first time, with the header Idempotent-Replayed, and adds nothing",
+     .header = true},
+    {NULL, NULL}};
+
+static struct err check_key(struct str key)
+{
+    if (key.len == 0 || key.len > IDEMPOTENCY_KEY_MAX)
+        return err_make(ERR_BAD_VALUE, "Idempotency-Key has 1 to %d characters, not %zu",
+                        IDEMPOTENCY_KEY_MAX, key.len);
+    for (size_t i = 0; i < key.len; i++)
+        if (key.at[i] < ' ' || key.at[i] > '~')
+            return err_make(ERR_BAD_VALUE,
+                            "Idempotency-Key has the byte 0x%02x at %zu; only printable ASCII "
+                            "characters are allowed",
+                            (unsigned char)key.at[i], i);
+    return err_none();
+}
+
+/* Two that send the same key must not hear of each other's jobs. A token is known by its id, which
+ * no key of another can pretend to be: it has no colon. */
+static struct str scoped(const struct api_request *r, struct str key)
+{
+    struct str owner = r->token ? token_id(r->token) : (struct str){0};
+    char *at = arena_get(r->http->arena, owner.len + 1 + key.len);
+    if (owner.len)
+        memcpy(at, owner.at, owner.len);
+    at[owner.len] = ':';
+    memcpy(at + owner.len + 1, key.at, key.len);
+    return (struct str){at, owner.len + 1 + key.len};
+}
+
+/* NULL without such a header. A request is the same if path and body are. */
+static struct err read_key(const struct api_request *r, const struct idempotency **out)
+{
+    struct str key = r->http->idempotency_key;
+    *out = NULL;
+    if (!key.at)
+        return err_none();
+    TRY(check_key(key));
+    struct idempotency *once = ARENA_NEW(r->http->arena, struct idempotency);
+    once->key = scoped(r, key);
+    mac_make(r->http->path, r->http->body, once->request);
+    *out = once;
+    return err_none();
+}
+
+_Static_assert(IDEMPOTENCY_DIGEST == MAC_BYTES, "a request is known by its MAC");
 
 static void submit(struct api *a, const struct api_request *r, const struct enqueue *specs,
                    size_t count, reply_fn done)
 {
-    struct command c = {.kind = CMD_ENQUEUE,
-                        .enqueue = {.specs = specs, .count = count},
-                        .done = done,
-                        .ctx = api_call(a, r)};
+    struct command c = {.kind = CMD_ENQUEUE, .done = done, .ctx = api_call(a, r)};
+    struct err err = read_key(r, &c.enqueue.once);
+    if (err.code != ERR_OK) {
+        api_reply_error(r->x, &err, NULL);
+        return;
+    }
+    c.enqueue.specs = specs;
+    c.enqueue.count = count;
     api_send(a, r, &c);
+}
+
+static void answer(const struct call *c, const struct reply *r, bool added, const struct shape *s,
+                   const void *what)
+{
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    shape_write(b, s, what, SHAPE_AS_IT_IS);
+    api_reply_json_with(c->x, added ? 201 : 200, b,
+                        r->repeated ? "Idempotent-Replayed: true\r\n" : NULL);
 }
 
 static bool is_added(const struct enqueued *e)
@@ -24,14 +94,12 @@ static bool is_added(const struct enqueued *e)
     return !e->duplicate && !e->folded;
 }
 
+/* --- one --- */
+
 static void on_enqueued(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, &api_enqueued_shape, &r->enqueued[0], SHAPE_AS_IT_IS);
-    api_reply_json(c->x, is_added(&r->enqueued[0]) ? 201 : 200, b);
+    bool added = r->err.code == ERR_OK && is_added(&r->enqueued[0]);
+    answer(ctx, r, added, &api_enqueued_shape, r->enqueued);
 }
 
 static struct err decode_one(struct api *a, const struct http_request *req, struct enqueue *spec)
@@ -133,7 +201,7 @@ static void on_enqueued_many(void *ctx, const struct reply *r)
     bool added = r->count == 0;
     for (size_t i = 0; !added && i < r->count; i++)
         added = is_added(&r->enqueued[i]);
-    api_reply_shape(ctx, r, added ? 201 : 200, &api_enqueued_jobs_shape);
+    answer(ctx, r, added, &api_enqueued_jobs_shape, r);
 }
 
 void api_enqueue_bulk(struct api *a, const struct api_request *r)

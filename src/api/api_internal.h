@@ -48,6 +48,8 @@ struct api_request {
     const struct route_params *params; /* of its path */
     const struct rights *rights;       /* of who sends it */
     struct token *token;               /* by which it is sent; NULL: without one */
+    uint32_t wait;                     /* seconds until it may be tried again, if it may not be */
+    struct str trail;                  /* of its change (struct command, trail); or empty */
 };
 
 /* What each endpoint needs; free() it. */
@@ -89,7 +91,10 @@ void api_reset(struct api *a, const struct api_request *r);
 void api_runs(struct api *a, const struct api_request *r);
 void api_errors(struct api *a, const struct api_request *r);
 void api_explain(struct api *a, const struct api_request *r);
+void api_backlog(struct api *a, const struct api_request *r);
 void api_error_of_attempt(struct api *a, const struct api_request *r);
+void api_failures(struct api *a, const struct api_request *r);
+void api_failure_group(struct api *a, const struct api_request *r);
 void api_group_read(struct api *a, const struct api_request *r);
 void api_group_seal(struct api *a, const struct api_request *r);
 void api_queues(struct api *a, const struct api_request *r);
@@ -175,6 +180,9 @@ void api_submit(struct api *a, const struct api_request *r, struct command *c, s
 void api_send(struct api *a, const struct api_request *r, struct command *c);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
+/* The same with further header lines, or NULL. */
+void api_reply_json_with(struct http_exchange *x, int status, const struct buf *body,
+                         const char *extra);
 /* If the reply is an error, sends it and returns true. */
 bool api_reply_failed(struct http_exchange *x, const struct reply *r);
 /* An empty buffer for the body of the answer, good until the loop's next; NULL if the reply is an

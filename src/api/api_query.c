@@ -7,6 +7,7 @@
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/must.h"
+#include "core/fingerprint.h"
 
 #define LIMIT_DEFAULT  50
 #define RETRY_RATE_MAX 1000000 /* jobs a second */
@@ -141,6 +142,27 @@ static struct err read_range(struct str text, const char *name, int64_t most, st
     return err_none();
 }
 
+/* Of how the newest run failed; *known is false for any other parameter. */
+static struct err read_failure_filter(struct str name, struct str value, struct job_filter *f,
+                                      bool *known)
+{
+    *known = true;
+    if (str_eq(name, STR("failed_at")))
+        return read_range(value, "failed_at", INSTANT_MAX_MS, &f->failed_at);
+    if (str_eq(name, STR("error")))
+        f->error = value;
+    else if (str_eq(name, STR("error_type")))
+        f->error_type = value;
+    else if (!str_eq(name, STR("failure_group")))
+        *known = false;
+    else if (!fingerprint_parse(value, &f->failure_group))
+        return err_make(ERR_BAD_VALUE,
+                        "failure_group is 16 hexadecimal digits, as GET /failure-groups shows "
+                        "them, not '%.*s'",
+                        (int)(value.len < 32 ? value.len : 32), value.at);
+    return err_none();
+}
+
 static struct err read_filter(struct str name, struct str value, struct arena *arena,
                               struct job_filter *f, bool *known)
 {
@@ -167,10 +189,8 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         return api_decode_names(value, "budgets.key", arena, &f->budgets, &f->budget_count);
     if (str_eq(name, STR("worker")))
         return read_workers(value, arena, f);
-    if (str_eq(name, STR("error"))) {
-        f->error = value;
-        return err_none();
-    }
+    if (str_eq(name, STR("enqueued_at")))
+        return read_range(value, "enqueued_at", INSTANT_MAX_MS, &f->enqueued_at);
     if (str_eq(name, STR("depends_on"))) {
         f->depends_on.set = true;
         return read_id(value, &f->depends_on.id);
@@ -183,8 +203,7 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         f->expression = value; /* its errors come from the backend */
         return err_none();
     }
-    *known = false;
-    return err_none();
+    return read_failure_filter(name, value, f, known);
 }
 
 static struct err read_place(struct str value, struct id_place *at)
@@ -247,6 +266,11 @@ static struct err read_change(struct str name, struct str value, enum params kin
                   "then, milliseconds since 1970 (UTC)"},                                          \
         {"error", "string: only jobs whose newest run that has ended failed with this text in "    \
                   "its message or error type"},                                                    \
+        {"error_type", "string: only jobs whose newest run that has ended failed with this very "  \
+                       "error type"},                                                              \
+        {"failure_group", "string /^[0-9a-f]{16}$/: only jobs whose newest run that has ended "    \
+                          "failed as this group of failures says"},                                \
+        {"failed_at", RANGE}, {"enqueued_at", RANGE},                                              \
         {"worker", "string: only jobs whose newest run is or was by one of these workers, "        \
                    "separated by commas"},                                                         \
         {"depends_on", "string: an id: only jobs that were enqueued to wait for this one"},        \

@@ -28,6 +28,7 @@ struct call *api_call(struct api *a, const struct api_request *r)
 void api_send(struct api *a, const struct api_request *r, struct command *c)
 {
     c->reach = r->rights->queues;
+    c->trail = r->trail;
     backend_submit(a->backend, c);
 }
 
@@ -113,9 +114,15 @@ static void answer(struct http_exchange *x, int status, struct str json, const c
     http_reply(x, status, MSGPACK_TYPE, api_pack(p->api, json), extra);
 }
 
+void api_reply_json_with(struct http_exchange *x, int status, const struct buf *body,
+                         const char *extra)
+{
+    answer(x, status, buf_view(body), extra);
+}
+
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body)
 {
-    answer(x, status, buf_view(body), NULL);
+    api_reply_json_with(x, status, body, NULL);
 }
 
 /* Where in the body as it came the fault is. */

@@ -39,6 +39,9 @@ static const struct option_def options[] = {
      .help = "do not add the job if another one has this key; print the other one's id instead"},
     {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
      .def = "queued", .help = "how long the key is reserved"},
+    {"idempotency-key", "KEY", OPTION_TEXT, AT(idempotency_key),
+     .help = "makes the command safe to repeat: the same job with the same key is added once, and "
+             "its id printed again; not with --bulk"},
     {"concurrency-key", "KEY", OPTION_TEXT, AT(concurrency_key),
      .help = "jobs of a queue with the same key can be limited together; see `tenax queue`"},
     {"budget", "KEY[=COST]", OPTION_LIST, AT(budgets),
@@ -209,6 +212,20 @@ static void print_job(struct client *c)
     buf_fini(&out);
 }
 
+/* False if it could not be a header of its own. */
+static bool send_key(struct client *c, const char *key)
+{
+    struct buf line = {0};
+    for (const char *at = key; *at; at++)
+        if (*at < ' ' || *at > '~')
+            return false;
+    buf_print(&line, "Idempotency-Key: %s", key);
+    buf_byte(&line, '\0');
+    call_header(&c->call, line.at);
+    buf_fini(&line);
+    return *key != '\0';
+}
+
 static int enqueue_one(struct client *c, const struct enqueue_args *args, const struct options *o,
                        const struct newjob_defaults *d)
 {
@@ -217,6 +234,9 @@ static int enqueue_one(struct client *c, const struct enqueue_args *args, const 
     if (!args->queue || !args->type)
         return subcommand_usage(&enqueue_command, "--%s is missing",
                                 args->queue ? "type" : "queue");
+    if (args->idempotency_key && !send_key(c, args->idempotency_key))
+        return subcommand_usage(&enqueue_command,
+                                "--idempotency-key takes 1 to 255 printable ASCII characters");
     int code = read_payload(args, o, &raw, &payload);
     if (code == CLI_OK) {
         newjob_single(&c->call.body, d, payload);
@@ -231,8 +251,9 @@ static int enqueue_one(struct client *c, const struct enqueue_args *args, const 
 static int enqueue_bulk(struct client *c, const struct enqueue_args *args, const struct options *o,
                         const struct newjob_defaults *d)
 {
-    if (args->text)
-        return subcommand_usage(&enqueue_command, "--text and --bulk exclude each other");
+    if (args->text || args->idempotency_key)
+        return subcommand_usage(&enqueue_command, "--%s and --bulk exclude each other",
+                                args->text ? "text" : "idempotency-key");
     if (o->rest_count && (strcmp(o->rest[0], "-") != 0 || args->file || o->rest_count > 1))
         return subcommand_usage(&enqueue_command,
                                 "--bulk reads jobs from standard input or --file, "

@@ -46,6 +46,10 @@ void filter_query(struct buf *path, const struct filter_args *f, instant now)
         client_query(path, "since", text);
     }
     client_query(path, "error", f->error);
+    client_query(path, "error_type", f->error_type);
+    client_query(path, "failure_group", f->failure_group);
+    client_query(path, "failed_at", f->failed_at);
+    client_query(path, "enqueued_at", f->enqueued_at);
     client_query(path, "worker", f->worker);
     client_query(path, "group", f->group);
     client_query(path, "budgets.key", f->budgets);
@@ -56,5 +60,5 @@ bool filter_is_given(const struct filter_args *f)
 {
     return f->status || f->queue || f->type || f->priority || f->ready_at || f->attempts ||
            f->resolution || f->since || f->error || f->worker || f->group || f->budgets ||
-           f->filter;
+           f->error_type || f->failure_group || f->failed_at || f->enqueued_at || f->filter;
 }

@@ -9,6 +9,7 @@
 struct filter_args {
     const char *status, *queue, *type, *priority, *ready_at, *attempts, *filter;
     const char *resolution, *since, *error, *worker, *group, *budgets;
+    const char *error_type, *failure_group, *failed_at, *enqueued_at;
 };
 
 /* Rows of the option table of a command whose struct has a member
@@ -37,6 +38,15 @@ struct filter_args {
                    "two hours ago; or a time, like 2026-11-21T09:00:00Z"),                         \
         FILTER_ROW(holder, "error", "TEXT", error,                                                 \
                    "only those whose newest run failed with this in its message or error type"),   \
+        FILTER_ROW(holder, "error-type", "NAME", error_type,                                       \
+                   "only those whose newest run failed with this very error type"),                \
+        FILTER_ROW(holder, "failure-group", "GROUP", failure_group,                                \
+                   "only those whose newest run failed as this group says; see `tenax failures`"), \
+        FILTER_ROW(holder, "failed-at", "RANGE", failed_at,                                        \
+                   "only those whose newest failure was in this range, in milliseconds since "     \
+                   "1970"),                                                                        \
+        FILTER_ROW(holder, "enqueued-at", "RANGE", enqueued_at,                                    \
+                   "only those that were enqueued in this range, likewise"),                       \
         FILTER_ROW(holder, "worker", "NAME", worker,                                               \
                    "only those whose newest run was by one of these workers"),                     \
         FILTER_ROW(holder, "group", "NAME", group, "only those of this group"),                    \

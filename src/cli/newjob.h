@@ -19,6 +19,7 @@ struct enqueue_args {
     const char *backoff;
     span retain_completed, retain_dead;
     const char *unique_key;
+    const char *idempotency_key;
     int unique_while; /* index into queued|active|exists */
     const char *concurrency_key;
     struct option_list budgets; /* KEY[=COST] */

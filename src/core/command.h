@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/glob.h"
+#include "core/backlog.h"
 #include "core/crons.h"
 #include "core/enqueue.h"
 #include "core/event.h"
@@ -22,11 +23,14 @@
 
 struct backend_meter;
 struct categorizer;
+struct failures_page;
+struct failures_query;
 struct policy;
 struct policy_change;
 struct policy_settings_view;
 struct simulate_job;
 struct history_entry;
+struct idempotency;
 struct simulate_result;
 
 enum command_kind {
@@ -61,9 +65,12 @@ struct job_filter {
     const struct str *budgets; /* it draws on one of them */
     size_t budget_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
+    struct str error_type;  /* it failed with this very one */
+    uint64_t failure_group; /* it failed like these (core/fingerprint.h); 0: any */
     struct range priority, ready_at, attempts;
-    struct id_place depends_on; /* if set: it was enqueued to wait for this job */
-    struct str group;           /* only its jobs; empty: any */
+    struct range enqueued_at, failed_at; /* failed_at: of its newest failure; without one none */
+    struct id_place depends_on;          /* if set: it was enqueued to wait for this job */
+    struct str group;                    /* only its jobs; empty: any */
     struct str expression;  /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is invalid */
     struct glob_list reach; /* only jobs in such queues; none: in any */
 };
@@ -338,7 +345,8 @@ struct reply {
     size_t count;   /* of the list in the reply; or the requested number */
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
     bool more;      /* a list or runs: there are more */
-    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was changed */
+    bool repeated;  /* ENQUEUE, SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was
+                     * changed. RETRY_SETTINGS_PUT: nothing was changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -349,9 +357,11 @@ struct reply {
     const struct policy_settings_view *retry_settings;
     const struct simulate_result *simulated;
     const struct history_page *history;
+    const struct failures_page *failures;
     struct queue_shown *queues;
-    struct ready_place place;       /* PEEK: of the last job examined */
-    const struct group_view *group; /* CMD_GROUP_* */
+    const struct backlog_page *backlogs; /* CMD_BACKLOG */
+    struct ready_place place;            /* PEEK: of the last job examined */
+    const struct group_view *group;      /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
@@ -386,6 +396,7 @@ struct command {
         struct {
             const struct enqueue *specs;
             size_t count;
+            const struct idempotency *once; /* or NULL: it may not be repeated */
         } enqueue;
         struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {
@@ -411,6 +422,7 @@ struct command {
         struct {
             struct id id;
             bool completed; /* a completed job, too; else only a dead one */
+            bool freed;     /* it waits for no other job again */
         } rerun;
         struct {
             struct id id;
@@ -430,7 +442,8 @@ struct command {
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
-        struct history_command history;   /* CMD_HISTORY_READ */
+        struct history_command history; /* CMD_HISTORY_READ */
+        const struct failures_query *failures;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */
@@ -439,14 +452,22 @@ struct command {
         struct kv_put kv_put;
         struct kv_query kv;           /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
         struct budget_command budget; /* CMD_BUDGET_* */
+        struct {
+            struct str queue; /* empty: a page */
+            struct str from;
+            uint32_t limit;
+        } backlog;
     };
     /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
      * all of the command is applied or nothing. */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
-     * job, ENQUEUE, QUEUES and QUEUE_LIST: what is in others is answered as if it were not there.
-     * Commands about many jobs have it in their filter. */
+     * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not
+     * there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
+    /* Who asks for the change, as JSON of at most TRAIL_NOTE_MAX bytes, to be recorded with it if
+     * it is done (core/trail.h); empty: it is not. Nothing is recorded of dry runs. */
+    struct str trail;
     reply_fn done;
     void *ctx;
 };

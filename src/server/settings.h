@@ -35,6 +35,7 @@ struct settings {
     bool admin_wanted;       /* it was requested explicitly: continuing without it would be wrong */
     struct settings_tls admin_tls;
     bool no_admin;
+    bool no_console;
     int commit_mode;         /* enum settings_commit_mode */
     int enqueue_commit_mode; /* likewise */
     int64_t retry_limit;
@@ -47,7 +48,14 @@ struct settings {
     int64_t metrics_queues;
     span event_retention;
     uint64_t event_max_bytes;
-    int64_t failure_history;   /* 0: none */
+    bool print_access;
+    int64_t wrong_credentials;
+    span audit_retention;
+    int64_t audit_max;
+    int64_t failure_history;    /* 0: none */
+    int64_t failure_groups_max; /* 0: none */
+    span failure_group_retention;
+    span idempotency_retention;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
     span lost_worker_min_held;
@@ -79,6 +87,7 @@ struct settings {
     span clock_jump_limit;
     bool insecure;
     const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
+    const char *identities;          /* NULL: only tokens */
     const char *taskcluster_clients; /* NULL: none are configured */
     span taskcluster_claim_timeout;
     uint64_t taskcluster_artifact_space;

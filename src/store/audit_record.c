@@ -91,10 +91,21 @@ static bool check_kv(struct str key, struct str value, struct err *err)
     return true;
 }
 
+static bool check_failure_group(struct str key, struct str value, struct err *err)
+{
+    uint64_t fingerprint;
+    struct failure_group group;
+    if (!record_key_is_failure_group(key, &fingerprint))
+        return false;
+    *err = record_read_failure_group(value, fingerprint, &group);
+    return true;
+}
+
 bool audit_record_check(struct str key, struct str value, struct err *err)
 {
     static bool (*const checks[])(struct str, struct str, struct err *) = {
-        check_ended, check_cron, check_resource, check_queue, check_group, check_budget, check_kv,
+        check_ended, check_cron,   check_resource, check_queue,
+        check_group, check_budget, check_kv,       check_failure_group,
     };
     for (size_t i = 0; i < COUNT(checks); i++)
         if (checks[i](key, value, err))

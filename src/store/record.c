@@ -199,7 +199,7 @@ static void write_batch(struct writer *w, const struct job_batch *b)
     writer_text(w, b->fold);
 }
 
-static void write_job(struct writer *w, const struct job *job)
+void record_write_job(struct writer *w, const struct job *job)
 {
     writer_byte(w, RECORD_VERSION);
     writer_text(w, job->queue);
@@ -285,7 +285,7 @@ static void write_run(struct writer *w, const struct run *r)
 bool record_put_job(struct batch *b, const struct job *job)
 {
     must(job->payload.at != NULL);
-    RECORD_PUT(b, record_job_key(job->id), write_job(w, job));
+    RECORD_PUT(b, record_job_key(job->id), record_write_job(w, job));
     if (!goes_apart(job))
         return false;
     RECORD_PUT(b, record_payload_key(job->id), write_payload(w, job->payload));

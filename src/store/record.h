@@ -20,7 +20,8 @@
  * failure history: a failure of a job, or its success after failures 'G' name        a group of
  * jobs: its owner, whether it is sealed 'K' space key   an entry that a front end keeps; see
  * store/record_kv.c 'L' time space key  when it expires 'V' number      events; see
- * store/eventlog.h 'M' name        facts about the store itself 'X' id          a job that was set
+ * store/eventlog.h 'Y' fingerprint a group of failures; see store/record_failure_group.c
+ *   'M' name        facts about the store itself 'X' id          a job that was set
  * apart, because a part of it could not be read */
 
 #include "base/arena.h"
@@ -30,6 +31,9 @@
 #include "core/group.h"
 #include "core/history.h"
 #include "core/job.h"
+#include "core/enqueue.h"
+#include "core/failure_groups.h"
+#include "core/idempotency.h"
 #include "core/kv.h"
 #include "core/port.h"
 #include "core/queue.h"
@@ -71,6 +75,13 @@ struct record_index {
     struct id nonces[2];
 };
 
+/* What an enqueue with an idempotency key was answered. */
+struct record_answer {
+    unsigned char request[IDEMPOTENCY_DIGEST];
+    const struct enqueued *jobs; /* without payloads */
+    size_t count;
+};
+
 /* Keys, by the kinds above. */
 struct record_key record_job_key(struct id id);
 struct record_key record_payload_key(struct id id);
@@ -84,6 +95,7 @@ struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
 struct record_key record_cron_clock_key(struct id id);
 struct record_key record_history_key(uint64_t number);
+struct record_key record_failure_group_key(uint64_t fingerprint);
 struct record_key record_meta_key(struct str name);
 struct record_key record_clock_key(void);
 struct record_key record_index_key(void);
@@ -111,6 +123,7 @@ bool record_key_is_apart(struct str key, struct id *id);
 bool record_key_is_takes(struct str key, uint64_t *seq);
 bool record_key_is_ended(struct str key, uint64_t *seq);
 bool record_key_is_history(struct str key, uint64_t *number);
+bool record_key_is_failure_group(struct str key, uint64_t *fingerprint);
 bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
@@ -143,6 +156,7 @@ void record_put_leases(struct batch *b, uint64_t seq, instant at, const struct l
                        size_t count);
 void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end);
 void record_put_history(struct batch *b, uint64_t number, const struct history_entry *entry);
+void record_put_failure_group(struct batch *b, const struct failure_group *group);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
@@ -180,6 +194,8 @@ NODISCARD struct err record_read_ended(struct str value, struct id *id, enum dep
 /* The list of containers is in the arena. */
 NODISCARD struct err record_read_history(struct str value, struct arena *a,
                                          struct history_entry *entry);
+NODISCARD struct err record_read_failure_group(struct str value, uint64_t fingerprint,
+                                               struct failure_group *group);
 NODISCARD struct err record_read_cron_group(struct str value, struct id id,
                                             struct cron_group *group);
 /* All but the clock, which is zeroed. */
@@ -198,5 +214,10 @@ NODISCARD struct err record_read_kv(struct str value, struct kv_entry *e);
 NODISCARD struct err record_check_kv_expiry(struct str value);
 NODISCARD struct err record_read_index(struct str value, struct record_index *index);
 NODISCARD struct err record_read_kv_newest(struct str value, uint64_t *version);
+/* The value of an entry that keeps an answer; in the arena. Its jobs are read into the arena, too.
+ */
+struct str record_write_answer(const struct record_answer *answer, struct arena *a);
+NODISCARD struct err record_read_answer(struct str value, struct arena *a,
+                                        struct record_answer *answer);
 
 #endif

@@ -99,6 +99,8 @@ void record_write_terms(struct writer *w, int64_t retry_limit, const struct curv
                         span completed, span dead);
 void record_read_terms(struct reader *r, int64_t *retry_limit, struct curve *backoff,
                        span *completed, span *dead);
+/* All of JOB; record_read_job reads it. */
+void record_write_job(struct writer *w, const struct job *job);
 /* As in RUN. The lists of containers and of events are in the arena. */
 void record_write_failure(struct writer *w, const struct failure *f);
 /* logs: containers have a signal and a log. */

@@ -142,6 +142,8 @@ void rocks_free(struct rocks *r)
     rocksdb_readoptions_destroy(r->reading);
     rocksdb_readoptions_destroy(r->flushed);
     rocksdb_writeoptions_destroy(r->unlogged);
+    rocksdb_writeoptions_destroy(r->unlogged_at_once);
+    log_ring_free(r->ring);
     buf_fini(&r->bytes);
     rocksdb_options_destroy(r->options);
     rocks_pace_free(r->pace);
@@ -174,6 +176,10 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     rocksdb_readoptions_set_read_tier(r->flushed, PERSISTED_TIER);
     r->unlogged = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(r->unlogged, 1);
+    r->unlogged_at_once = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(r->unlogged_at_once, 1);
+    rocksdb_writeoptions_set_no_slowdown(r->unlogged_at_once, 1);
+    r->ring = settings->no_ring ? NULL : log_ring_new(LOG_UNDER_WAY_MAX);
     r->writes = rocksdb_writebatch_create();
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->to_thread, NULL);

@@ -3,6 +3,7 @@
 #include "contract_examples.h"
 
 #include "core/categorize.h"
+#include "core/failure_groups.h"
 #include "core/history.h"
 
 #define MINUTE ((span){60000})
@@ -176,6 +177,13 @@ static void with_failure(struct fixture *f, struct parts *p)
     p->c.history.limit = 10; /* of HISTORY_READ */
 }
 
+static void failures(struct fixture *f, struct parts *p)
+{
+    static const struct failures_query query = {.limit = 10};
+    with_failure(f, p);
+    p->c.failures = &query;
+}
+
 static void of_jobs(struct fixture *f, struct parts *p)
 {
     (void)fixture_add(f, "q");
@@ -255,6 +263,13 @@ static void queue_list(struct fixture *f, struct parts *p)
 {
     with_queue(f, p);
     p->c.queue = (struct queue_command){.limit = 10};
+}
+
+static void backlog(struct fixture *f, struct parts *p)
+{
+    with_queue(f, p);
+    memset(&p->c.backlog, 0, sizeof p->c.backlog);
+    p->c.backlog.limit = 10;
 }
 
 static void budget_put(struct fixture *f, struct parts *p)
@@ -481,9 +496,20 @@ static bool a_failure(const struct reply *r)
     return h->kept == 1 && h->count == 1 && str_eq(h->entries[0].run.failure.message, STR("m"));
 }
 
+static bool a_failure_group(const struct reply *r)
+{
+    const struct failures_page *page = r->failures;
+    return page->count == 1 && page->total == 1 && page->groups[0].group.count == 1;
+}
+
 static bool a_queue(const struct reply *r)
 {
     return r->count == 1 && r->queues[0].view.settings.paused;
+}
+
+static bool a_backlog(const struct reply *r)
+{
+    return r->backlogs->count == 0 && !r->backlogs->more; /* nothing waits */
 }
 
 static bool an_id(const struct reply *r)
@@ -515,6 +541,12 @@ static bool a_budget(const struct reply *r)
 static bool an_entry(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
+}
+
+static void with_trail(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.trail = STR("{\"actor\":\"a\"}");
 }
 
 const struct example contract_examples[COMMAND_COUNT] = {
@@ -563,6 +595,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_POLICY_READ] = {with_policy, a_policy},
     [CMD_POLICY_REMOVE] = {with_policy, NULL},
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
+    [CMD_FAILURES] = {failures, a_failure_group},
     [CMD_HISTORY_READ] = {with_failure, a_failure},
     [CMD_HISTORY_CLEAR] = {with_failure, NULL},
     [CMD_CATEGORIES_PUT] = {put_categories, a_categorizer},
@@ -571,10 +604,12 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_QUEUE_PUT] = {queue_put, a_queue},
     [CMD_QUEUE_READ] = {with_queue, a_queue},
     [CMD_QUEUE_LIST] = {queue_list, a_queue},
+    [CMD_BACKLOG] = {backlog, a_backlog},
     [CMD_QUEUE_REMOVE] = {with_queue, NULL},
     [CMD_BUDGET_PUT] = {budget_put, a_budget},
     [CMD_BUDGET_READ] = {with_budget, a_budget},
     [CMD_BUDGET_REMOVE] = {with_budget, one_counted},
     [CMD_RETRY_SETTINGS_PUT] = {put_settings, changed_settings},
     [CMD_RETRY_SETTINGS_READ] = {nothing, initial_settings},
+    [CMD_RECORD] = {with_trail, NULL},
 };

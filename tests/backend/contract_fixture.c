@@ -20,6 +20,8 @@ int fixture_setup(void **state)
         .event_retention = {24 * HOUR_MS},
         .event_max_bytes = 1 << 20,
         .failure_history = 10,
+        .failure_groups_max = 10,
+        .failure_group_retention = {24 * HOUR_MS},
         .min_free_space = 1000};
     struct fixture *f = test_calloc(1, sizeof *f);
     f->rig = drv->open(&settings);

@@ -38,6 +38,7 @@ static void every_setting_has_a_variable_and_help(void **state)
          * nor has what follows another setting, or has no effect. */
         assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-") ||
                     strcmp(d->flag, "config") == 0 || strcmp(d->flag, "log-dir") == 0 ||
+                    strcmp(d->flag, "identities") == 0 ||
                     strcmp(d->flag, "taskcluster-clients") == 0 ||
                     strcmp(d->flag, "enqueue-commit-mode") == 0 ||
                     strcmp(d->flag, "default-commit-mode") == 0 || migrate_has_no_effect(d->flag));
@@ -79,6 +80,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.log_level, LOG_WARN);
     assert_int_equal(s.log_format, LOG_TEXT);
     assert_false(s.strict);
+    assert_true(s.index_snapshots);
     assert_false(s.insecure);
     assert_int_equal(s.max_body, 16 << 20);
     assert_int_equal(s.max_connections, 10000);
@@ -87,6 +89,17 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.idle_timeout.ms, 75000);
     assert_int_equal(s.min_free_space, 256 << 20);
     assert_int_equal(s.cache_size, 256000000);
+}
+
+static void a_switch_that_is_on_can_be_turned_off(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    assert_true(LOAD(&s, &code, "--index-snapshots=off"));
+    assert_false(s.index_snapshots);
+    assert_true(LOAD(&s, &code, "--index-snapshots"));
+    assert_true(s.index_snapshots);
 }
 
 static void words_of_choices_are_the_enums_of_their_users(void **state)
@@ -216,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_setting_has_a_variable_and_help),
         TEST(defaults_are_the_documented_ones),
+        TEST(a_switch_that_is_on_can_be_turned_off),
         TEST(words_of_choices_are_the_enums_of_their_users),
         TEST(part_of_the_backoff_formula_is_refused),
         TEST(the_backoff_formula_may_come_from_several_places),

@@ -260,6 +260,7 @@ static struct turn *seal(struct embedded *b)
         return NULL;
     struct turn *t = b->building;
     engine_flush(b->engine, b->now);
+    embedded_failures_seal(b, t);
     embedded_events_seal(b, t);
     embedded_clock_seal(b, t);
     if (t->batch.count > 0) {
@@ -291,6 +292,7 @@ static struct err advance(struct embedded *b)
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
     b->more_due |= embedded_history_trim(b);
+    b->more_due |= embedded_failures_trim(b);
     bool more_expired;
     TRY(embedded_kv_expire(b, &more_expired));
     b->more_due |= more_expired;
@@ -449,7 +451,8 @@ static bool is_idle(const struct backend *base)
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && !b->clock.reset_done && b->building->count == 0 &&
            b->building->batch.count == 0 && b->events.writer.count == 0 &&
-           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b);
+           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b) &&
+           embedded_index_is_idle(b);
 }
 
 instant embedded_now(const struct backend *base)
@@ -481,6 +484,11 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
     b->settings.failure_history = settings->failure_history;
+    b->settings.audit_retention = settings->audit_retention;
+    b->settings.audit_max = settings->audit_max;
+    b->settings.failure_groups_max = settings->failure_groups_max;
+    b->settings.failure_group_retention = settings->failure_group_retention;
+    b->settings.idempotency_retention = settings->idempotency_retention;
     b->more_due = true; /* some of what is kept may be too much now */
     engine_configure(b->engine, &settings->engine);
 }
@@ -508,6 +516,7 @@ static void free_backend(struct backend *base)
     }
     embedded_takers_free_all(b);
     embedded_damage_fini(b);
+    failure_groups_fini(&b->failures);
     engine_free(b->engine);
     policies_free(b->policies);
     meter_free(b->meter);
@@ -558,6 +567,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     b->clock.turned_at = b->clock.from = INSTANT_NONE;
     b->free_space = -1;
     b->building = free_turn(b);
+    failure_groups_init(&b->failures);
     list_init(&b->streams);
     list_init(&b->claims);
     list_init(&b->scans);

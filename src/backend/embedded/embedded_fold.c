@@ -68,6 +68,7 @@ struct fold {
     unsigned plans;
     span spent; /* total time its expressions ran */
     struct ask *ask;
+    const struct idempotency *once;
     reply_fn done;
     void *ctx;
     bool holds; /* see engine_depend_hold */
@@ -76,6 +77,7 @@ struct fold {
     uint64_t tick;
     /* For a put of cron entries, whose jobs the specs are: their expressions are only checked. */
     const struct cron_put *put;
+    struct str trail; /* who asks for it, for the audit; or empty */
 };
 
 /* --- lanes --- */
@@ -345,24 +347,22 @@ static void fill_reply(struct fold *f, struct reply *r, const struct enqueued *a
 
 static void apply_put(struct fold *f)
 {
-    struct embedded *b = f->b;
-    struct reply *r = embedded_effect(b, f->done, f->ctx);
-    struct command c = {.kind = CMD_CRON_PUT, .cron_put = *f->put};
-    embedded_cron_put(b, &c, r);
+    struct command c = {.kind = CMD_CRON_PUT, .done = f->done, .ctx = f->ctx, .trail = f->trail};
+    c.cron_put = *f->put;
+    embedded_handle(f->b, &c);
 }
 
 /* The job of a tick and the next tick are one batch (promise I8). */
 static void apply_tick(struct fold *f, const struct enqueue *specs, size_t n)
 {
-    struct embedded *b = f->b;
     struct enqueued added;
-    struct err err = engine_enqueue(b->engine, b->now, specs, n, &f->plan, &added);
+    struct err err = engine_enqueue(f->b->engine, f->b->now, specs, n, &f->plan, &added);
     if (err.code != ERR_OK) {
-        b->broken = err;
+        f->b->broken = err;
         return;
     }
     rewrite_existing(f);
-    engine_cron_ticked(b->engine, b->now, f->entry);
+    engine_cron_ticked(f->b->engine, f->b->now, f->entry);
 }
 
 static bool is_awaited(const struct fold *f)
@@ -400,6 +400,7 @@ static void apply(struct fold *f)
     r->count = f->count;
     r->enqueued = arena_get(a, f->count * sizeof *r->enqueued);
     fill_reply(f, r, added, places);
+    embedded_idempotency_keep(b, f->once, r);
 }
 
 /* --- the stages of an enqueue --- */
@@ -522,6 +523,10 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
 static void go_on(struct fold *f)
 {
     bool complete, still = false;
+    if (embedded_idempotency_answer(f->b, f->once, f->done, f->ctx)) {
+        leave(f);
+        return;
+    }
     while (!still) {
         struct err err = plan_and_check(f, &complete, &still);
         if (err.code != ERR_OK) {
@@ -622,6 +627,7 @@ static void begin(struct fold *f)
 void embedded_fold_start(struct embedded *b, const struct command *c)
 {
     struct fold *f = fold_new(b, c->enqueue.count);
+    f->once = embedded_idempotency_own(&f->arena, c->enqueue.once);
     f->done = c->done;
     f->ctx = c->ctx;
     for (size_t i = 0; i < f->count; i++)
@@ -649,30 +655,13 @@ bool embedded_fold_is_wanted_by_put(const struct cron_put *put)
     return false;
 }
 
-static struct cron_put *own_put(struct arena *a, const struct cron_put *put)
-{
-    struct cron_put *own = ARENA_NEW(a, struct cron_put);
-    struct cron_spec *entries = arena_get(a, put->count * sizeof *entries);
-    *own = *put;
-    own->group = arena_copy(a, put->group);
-    own->zone = arena_copy(a, put->zone);
-    own->entries = entries;
-    for (size_t i = 0; i < put->count; i++) {
-        entries[i] = put->entries[i];
-        entries[i].name = arena_copy(a, put->entries[i].name);
-        entries[i].expression = arena_copy(a, put->entries[i].expression);
-        entries[i].zone = arena_copy(a, put->entries[i].zone);
-        entries[i].job = embedded_own_spec(a, &put->entries[i].job);
-    }
-    return own;
-}
-
 void embedded_fold_start_put(struct embedded *b, const struct command *c)
 {
     struct fold *f = fold_new(b, c->cron_put.count);
     f->done = c->done;
     f->ctx = c->ctx;
-    f->put = own_put(&f->arena, &c->cron_put);
+    f->put = embedded_own_put(&f->arena, &c->cron_put);
+    f->trail = arena_copy(&f->arena, c->trail);
     for (size_t i = 0; i < f->count; i++)
         own_spec(f, i, &f->put->entries[i].job);
     begin(f);

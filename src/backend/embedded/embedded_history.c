@@ -30,6 +30,8 @@ static void put_history(void *ctx, const struct history_entry *entry)
     struct embedded *b = ctx;
     struct history *h = &b->history;
     uint64_t most = b->settings.failure_history;
+    if (!entry->succeeded)
+        embedded_failures_add(b, entry);
     if (most == 0)
         return;
     struct arena scratch = {0};
@@ -116,5 +118,6 @@ void embedded_history_clear(struct embedded *b, const struct command *c, struct 
     (void)c;
     uint64_t n = kept(&b->history);
     drop(b, n < TRIM_PER_TURN ? n : TRIM_PER_TURN);
-    r->more = kept(&b->history) > 0;
+    bool groups = embedded_failures_clear(b);
+    r->more = kept(&b->history) > 0 || groups;
 }

@@ -32,6 +32,7 @@ struct intake {
     bool reads;        /* they are very many: it is, or is to be, b->reader */
     size_t keys_at;    /* iff reads: keys before were looked at */
     struct idmap kept; /* struct kept, in the arena */
+    const struct idempotency *once;
     reply_fn done;
     void *ctx;
 };
@@ -58,6 +59,24 @@ struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec)
         creates[i] = (struct budget_create){arena_copy(a, spec->budget_creates[i].key),
                                             spec->budget_creates[i].policy};
     own.budget_creates = creates;
+    return own;
+}
+
+struct cron_put *embedded_own_put(struct arena *a, const struct cron_put *put)
+{
+    struct cron_put *own = ARENA_NEW(a, struct cron_put);
+    struct cron_spec *entries = arena_get(a, put->count * sizeof *entries);
+    *own = *put;
+    own->group = arena_copy(a, put->group);
+    own->zone = arena_copy(a, put->zone);
+    own->entries = entries;
+    for (size_t i = 0; i < put->count; i++) {
+        entries[i] = put->entries[i];
+        entries[i].name = arena_copy(a, put->entries[i].name);
+        entries[i].expression = arena_copy(a, put->entries[i].expression);
+        entries[i].zone = arena_copy(a, put->entries[i].zone);
+        entries[i].job = embedded_own_spec(a, &put->entries[i].job);
+    }
     return own;
 }
 
@@ -154,6 +173,7 @@ void embedded_intake_start(struct embedded *b, const struct command *c)
 {
     struct intake *in = ALLOC(struct intake);
     in->count = c->enqueue.count;
+    in->once = embedded_idempotency_own(&in->arena, c->enqueue.once);
     in->done = c->done;
     in->ctx = c->ctx;
     in->specs = arena_get(&in->arena, in->count * sizeof *in->specs);
@@ -212,7 +232,7 @@ static struct err look(struct embedded *b, struct intake *in)
 static void apply(struct embedded *b, struct intake *in)
 {
     struct command c = {.kind = CMD_ENQUEUE,
-                        .enqueue = {.specs = in->specs, .count = in->count},
+                        .enqueue = {in->specs, in->count, in->once},
                         .done = in->done,
                         .ctx = in->ctx};
     b->reading = in->reads;

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "core/budgets.h"
 #include "core/depend.h"
+#include "core/fingerprint.h"
 
 /* Of an error that a list shows; the whole of it is with the job. */
 #define ERROR_SHOWN 1000
@@ -51,6 +52,9 @@ static bool matches(const struct job_filter *f, const struct job *job)
            (!f->resolutions || f->resolutions & (1u << s->resolution)) &&
            in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
            in_range(&f->attempts, s->attempts) && newest_moment(job).ms >= f->since.ms &&
+           in_range(&f->enqueued_at, id_time(job->id).ms) &&
+           (!f->failed_at.set ||
+            (instant_is_set(s->failed_at) && in_range(&f->failed_at, s->failed_at.ms))) &&
            (!f->depends_on.set || depend_has(job->options.depends_on, f->depends_on.id)) &&
            (!f->group.len || str_eq(job->options.group, f->group)) &&
            is_one_of(job->queue, f->queues, f->queue_count) &&
@@ -64,10 +68,20 @@ static bool contains(struct str text, struct str part)
     return text.len >= part.len && memmem(text.at, text.len, part.at, part.len);
 }
 
-static bool has_error(const struct run *run, struct str part)
+static bool asks_for_failure(const struct job_filter *f)
 {
-    return run->attempt > 0 &&
-           (contains(run->failure.message, part) || contains(run->failure.error_type, part));
+    return f->error.len || f->error_type.len || f->failure_group;
+}
+
+static bool has_failure(const struct job_filter *f, const struct job *job, const struct run *run)
+{
+    const struct failure *is = &run->failure;
+    if (run->attempt == 0)
+        return false;
+    return (!f->error.len || contains(is->message, f->error) ||
+            contains(is->error_type, f->error)) &&
+           (!f->error_type.len || str_eq(is->error_type, f->error_type)) &&
+           (!f->failure_group || fingerprint_of(job, run->outcome, is) == f->failure_group);
 }
 
 /* The run that goes on is asked for its worker, the newest that has ended for its error. */
@@ -77,16 +91,16 @@ struct err embedded_match(struct embedded *b, const struct job_filter *f, const 
     struct run live = {0}, ended = {0};
     uint64_t token;
     *match = matches(f, job);
-    if (!*match || (!f->worker_count && !f->error.len))
+    if (!*match || (!f->worker_count && !asks_for_failure(f)))
         return err_none();
     bool is_live = engine_live_run(b->engine, job->id, &live, &token);
-    if (extent->runs_ended && (f->error.len || !is_live))
+    if (extent->runs_ended && (asks_for_failure(f) || !is_live))
         TRY(embedded_load_run(b, job->id, extent->runs_ended - 1, scratch, &ended));
     bool any = is_live || extent->runs_ended;
     const struct run *newest = is_live ? &live : &ended;
     *match =
         (!f->worker_count || (any && is_one_of(newest->worker, f->workers, f->worker_count))) &&
-        (!f->error.len || has_error(&ended, f->error));
+        (!asks_for_failure(f) || has_failure(f, job, &ended));
     return err_none();
 }
 

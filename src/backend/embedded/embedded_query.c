@@ -260,7 +260,8 @@ static bool looks_into_jobs(const struct job_filter *f)
 {
     return f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
            f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->budget_count ||
-           f->error.len || f->group.len || f->reach.count;
+           f->error.len || f->error_type.len || f->failure_group || f->failed_at.set ||
+           f->enqueued_at.set || f->depends_on.set || f->group.len || f->reach.count;
 }
 
 /* Jobs that were set apart are deleted by their ids, or together with all others. */
@@ -379,6 +380,8 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
 {
     if (err.code == ERR_OK)
         tell_priority(b, scan);
+    if (err.code == ERR_OK && scan->trail)
+        embedded_trail_end(b, scan->trail, scan->count);
     list_unlink(&scan->node);
     list_append(&b->answered, &scan->node);
     struct reply *r = embedded_effect(b, on_scan_reply, scan);
@@ -478,6 +481,7 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
     f->budgets = copy_names(&scan->arena, f->budgets, f->budget_count);
     f->reach.at = copy_names(&scan->arena, f->reach.at, f->reach.count);
     f->error = arena_copy(&scan->arena, f->error);
+    f->error_type = arena_copy(&scan->arena, f->error_type);
     f->group = arena_copy(&scan->arena, f->group);
     f->ids = copy_ids(&scan->arena, f->ids, &f->id_count);
     if (c->list.patch) {
@@ -486,6 +490,8 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
         patch->queue = arena_copy(&scan->arena, patch->queue);
         scan->list.patch = patch;
     }
+    if (c->trail.len && !keeps && c->kind != CMD_COUNT)
+        scan->trail = embedded_trail_begin(b, c->trail, true);
     scan->started = b->now;
     scan->failed = err_none();
     f->expression = arena_copy(&scan->arena, f->expression);

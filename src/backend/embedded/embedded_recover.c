@@ -218,7 +218,9 @@ static struct err restore_first(struct embedded *b)
 {
     TRY(embedded_events_recover(b));
     TRY(embedded_history_recover(b));
+    TRY(embedded_failures_recover(b));
     TRY(embedded_kv_recover(b));
+    TRY(embedded_trail_recover(b));
     TRY(embedded_budget_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(restore_handed(b));
@@ -233,6 +235,8 @@ static struct err restore_all(struct embedded *b, bool snapshot)
         TRY(embedded_index_restore(b, &done));
     if (!done)
         TRY(restore_jobs(b));
+    if (snapshot && !done)
+        embedded_index_missed(b);
     return restore_rest(b);
 }
 

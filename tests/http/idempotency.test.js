@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Enqueues with an Idempotency-Key: repeated, they are answered as the first time and add nothing.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { Server, assertError, queueName, run, until, useServer } = require('./harness');
+const { guarded } = require('./access');
+const { pack } = require('./msgpack');
+
+let keys = 0;
+
+function newKey() {
+    return `key-${++keys}`;
+}
+
+function specOf(fields = {}) {
+    return { queue: queueName(), type: 't', payload: { n: 1 }, ...fields };
+}
+
+function post(server, body, key, target = '/jobs') {
+    return server.post(target, body, { 'idempotency-key': key });
+}
+
+async function count(server, queue) {
+    return (await server.get(`/jobs/count?queue=${queue}`)).json.count;
+}
+
+function assertReplayed(res, first) {
+    assert.equal(res.status, first.status, res.text);
+    assert.equal(res.headers['idempotent-replayed'], 'true');
+    assert.deepEqual(res.json, first.json);
+}
+
+describe('an Idempotency-Key', () => {
+    const server = useServer();
+
+    it('makes_the_same_request_answered_as_the_first_time', async () => {
+        const [key, body] = [newKey(), specOf({ priority: 7, unique_key: 'u', alias: 'al' })];
+        const first = await post(server, body, key);
+        assert.equal(first.status, 201);
+        assert.ok(!('idempotent-replayed' in first.headers));
+        await server.claimOne(body.queue);
+        assertReplayed(await post(server, body, key), first);
+        assert.equal(await count(server, body.queue), 1);
+    });
+
+    it('is_answered_even_if_the_job_is_gone', async () => {
+        const [key, body] = [newKey(), specOf()];
+        const first = await post(server, body, key);
+        assert.equal((await server.delete(`/jobs/${first.json.id}`)).status, 204);
+        assertReplayed(await post(server, body, key), first);
+        assert.equal(await count(server, body.queue), 0);
+    });
+
+    it('is_refused_with_another_body_or_path', async () => {
+        const [key, body] = [newKey(), specOf()];
+        await post(server, body, key);
+        assertError(await post(server, { ...body, priority: 1 }, key), 422,
+            'idempotency_key_reused');
+        assertError(await post(server, { jobs: [body] }, key, '/jobs/bulk'), 422,
+            'idempotency_key_reused');
+        assert.equal(await count(server, body.queue), 1);
+    });
+
+    it('adds_one_job_however_many_send_it_at_once', async () => {
+        const [key, body] = [newKey(), specOf()];
+        const all = await Promise.all(Array.from({ length: 20 }, () => post(server, body, key)));
+        assert.equal(new Set(all.map((res) => res.json.id)).size, 1);
+        assert.equal(all.filter((res) => !res.headers['idempotent-replayed']).length, 1);
+        assert.equal(await count(server, body.queue), 1);
+    });
+
+    it('counts_for_a_bulk_request_as_a_whole', async () => {
+        const [key, queue] = [newKey(), queueName()];
+        const lock = specOf({ unique_key: newKey() });
+        await server.post('/jobs', lock);
+        const body = { jobs: [specOf({ queue }), lock, specOf({ queue })] };
+        const first = await post(server, body, key, '/jobs/bulk');
+        assert.equal(first.status, 201, first.text);
+        assertReplayed(await post(server, body, key, '/jobs/bulk'), first);
+        assert.equal(first.json.jobs[1].duplicate, true);
+        assert.equal(await count(server, queue), 2);
+    });
+
+    it('repeats_that_a_payload_was_folded', async () => {
+        const batch = { key: newKey(), when: 'true', fold: '$existing + $new' };
+        const body = specOf({ payload: [1], batch });
+        await server.post('/jobs', body);
+        const key = newKey();
+        const first = await post(server, body, key);
+        assert.equal(first.json.folded, true);
+        assertReplayed(await post(server, body, key), first);
+        assert.deepEqual((await server.job(first.json.id)).payload, [1, 1]);
+    });
+
+    it('knows_a_request_in_another_format_again', async () => {
+        const [key, body] = [newKey(), specOf({ payload: 1 })];
+        const first = await post(server, body, key);
+        const again = await server.post('/jobs', pack(body), {
+            'idempotency-key': key, 'content-type': 'application/msgpack',
+        });
+        assertReplayed(again, first);
+    });
+
+    it('is_not_used_up_by_a_request_that_is_refused', async () => {
+        const [key, body] = [newKey(), specOf()];
+        assertError(await post(server, { ...body, queue: 'a,b' }, key), 400, 'bad_name');
+        assert.equal((await post(server, body, key)).status, 201);
+    });
+
+    it('has_1_to_255_printable_characters', async () => {
+        const body = specOf();
+        assert.equal((await post(server, body, 'k'.repeat(255))).status, 201);
+        for (const bad of ['', 'k'.repeat(256), 'a\u00e9'])
+            assertError(await post(server, body, bad), 400, 'bad_value');
+        assert.equal((await server.post('/jobs?key=a', body)).status, 400);
+    });
+
+    it('makes_the_command_line_safe_to_repeat', async () => {
+        const args = ['enqueue', '--url', server.url(), '--queue', queueName(), '--type', 't',
+            '--idempotency-key', newKey(), '{}'];
+        const [first, again] = [await run(args), await run(args)];
+        assert.equal(first.code, 0, first.stderr);
+        assert.equal(again.stdout, first.stdout);
+        const bulk = await run(['enqueue', '--bulk', '--idempotency-key', 'k', '--url',
+            server.url()]);
+        assert.equal(bulk.code, 2, bulk.stderr);
+    });
+});
+
+describe('the memory of idempotency keys', () => {
+    it('survives_a_kill', async (t) => {
+        const server = new Server();
+        await server.start();
+        t.after(() => server.clean());
+        const [key, body] = [newKey(), specOf()];
+        const first = await post(server, body, key);
+        await server.signal('SIGKILL');
+        await server.start();
+        assertReplayed(await post(server, body, key), first);
+        assertError(await post(server, { ...body, type: 'u' }, key), 422,
+            'idempotency_key_reused');
+    });
+
+    it('ends_after_the_time_that_was_set', async (t) => {
+        const server = new Server({ args: ['--idempotency-retention', '50ms'] });
+        await server.start();
+        t.after(() => server.clean());
+        const [key, body] = [newKey(), specOf()];
+        const first = await post(server, body, key);
+        await until(async () => (await post(server, body, key)).json.id !== first.json.id);
+    });
+
+    it('is_one_for_each_token', async (t) => {
+        const { server, as } = await guarded(t, {
+            ann: { roles: ['producer'] }, bob: { roles: ['producer'] },
+        });
+        const [key, body] = [newKey(), specOf()];
+        const send = (name) => server.post('/jobs', body,
+            { ...as(name).headers, 'idempotency-key': key });
+        const [ann, bob, again] = [await send('ann'), await send('bob'), await send('ann')];
+        assert.notEqual(ann.json.id, bob.json.id);
+        assertReplayed(again, ann);
+    });
+});
