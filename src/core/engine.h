@@ -41,7 +41,7 @@ struct engine_sink {
     /* One job for a stream. */
     void (*deliver)(void *ctx, void *taker_ctx, const struct handout *h);
     /* All jobs of a claim, which is over with that; none if its wait has ended. */
-    void (*claimed)(void *ctx, void *taker_ctx, const struct handout *h, size_t count);
+    void (*claimed)(void *ctx, void *taker_ctx, struct handout *h, size_t count);
     /* A tick of a cron entry whose job is batched, which is for the receiver to enqueue or to fold,
      * now or later: see engine_cron_awaits. The job is borrowed for the call. */
     void (*tick)(void *ctx, struct id entry, uint64_t number, const struct enqueue *job);

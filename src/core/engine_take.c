@@ -396,11 +396,11 @@ struct err engine_give(struct engine *e, instant now, struct arena *a, struct ta
         charge(e, t, &t->got[t->got_count++]);
         return err_none();
     }
-    struct handout h;
-    TRY(engine_run_begin(e, now, a, t, q, entry, &h));
+    struct handout *h = arena_get(a, sizeof *h);
+    TRY(engine_run_begin(e, now, a, t, q, entry, h));
     engine_ready_taken(e, q, entry.major);
-    charge(e, t, &h);
-    e->sink.deliver(e->sink.ctx, t->ctx, &h);
+    charge(e, t, h);
+    e->sink.deliver(e->sink.ctx, t->ctx, h);
     return err_none();
 }
 

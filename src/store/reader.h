@@ -53,19 +53,23 @@ static inline unsigned reader_byte(struct reader *r, const char *part, unsigned 
 
 static inline uint64_t reader_varint(struct reader *r, const char *part, uint64_t max)
 {
+    size_t left = r->bad ? 0 : reader_left(r);
+    const unsigned char *at = left ? (const unsigned char *)r->value.at + r->pos : NULL;
     uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const char *at = reader_bytes(r, part, 1);
-        if (!at)
-            return 0;
-        uint64_t bits = (unsigned char)*at & 0x7f;
-        v |= bits << shift;
-        if (*at & 0x80)
+    if (left && at[0] < 0x80 && at[0] <= max) { /* as most are */
+        r->pos++;
+        return at[0];
+    }
+    for (unsigned i = 0; i < 10 && i < left; i++) {
+        uint64_t bits = at[i] & 0x7f;
+        v |= bits << (7 * i);
+        if (at[i] & 0x80)
             continue;
-        bool padded = shift > 0 && bits == 0;
-        bool overflown = shift == 63 && bits > 1;
+        bool padded = i > 0 && bits == 0;
+        bool overflown = i == 9 && bits > 1;
         if (padded || overflown || v > max)
             break;
+        r->pos += i + 1;
         return v;
     }
     reader_fault(r, part);

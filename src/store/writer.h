@@ -48,10 +48,16 @@ static inline void writer_byte(struct writer *w, unsigned v)
 
 static inline void writer_varint(struct writer *w, uint64_t v)
 {
-    while (v >= 0x80) {
-        writer_byte(w, (unsigned)(v & 0x7f) | 0x80);
-        v >>= 7;
+    if (w->len + 10 <= w->cap) { /* as it is nearly always */
+        char *to = w->at + w->len;
+        for (; v >= 0x80; v >>= 7)
+            *to++ = (char)(v | 0x80);
+        *to++ = (char)v;
+        w->len = (size_t)(to - w->at);
+        return;
     }
+    for (; v >= 0x80; v >>= 7)
+        writer_byte(w, (unsigned)(v & 0x7f) | 0x80);
     writer_byte(w, (unsigned)v);
 }
 

@@ -36,7 +36,7 @@ static void deliver(void *ctx, void *taker, const struct handout *h)
     note(ctx, taker, h);
 }
 
-static void claimed(void *ctx, void *taker, const struct handout *h, size_t count)
+static void claimed(void *ctx, void *taker, struct handout *h, size_t count)
 {
     struct rig *r = ctx;
     assert_true(r->claim_count < sizeof r->claims / sizeof *r->claims);

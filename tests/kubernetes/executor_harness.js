@@ -36,8 +36,9 @@ function pod(script, fields = {}) {
 }
 
 class Executor {
-    constructor(bed, { queue, args = [], env = {}, dir } = {}) {
+    constructor(bed, { queue, args = [], env = {}, dir, server = bed.server } = {}) {
         this.bed = bed;
+        this.server = server; // or what is before it
         this.queue = queue;
         this.args = args;
         this.env = env;
@@ -48,7 +49,7 @@ class Executor {
 
     start({ args = this.args } = {}) {
         assert.equal(this.child, null, 'the executor runs already');
-        const all = ['executor', '--server', this.bed.server.url(), '--queue', this.queue,
+        const all = ['executor', '--server', this.server.url(), '--queue', this.queue,
             '--kubeconfig', this.bed.kubeconfig, '--namespace', this.bed.namespace, ...args];
         const child = spawn(BIN, all, {
             cwd: this.dir, env: { ...environment({}), KUBECONFIG: '', XDG_STATE_HOME: '', HOME: this.dir, ...this.env },

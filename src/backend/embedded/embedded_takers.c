@@ -34,11 +34,9 @@ static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
 {
     struct embedded *b = ctx;
     struct backend_stream *s = taker_ctx;
-    struct handout *copy = arena_get(&b->building->arena, sizeof *copy);
-    *copy = *h;
     struct effect *fx = embedded_effect_add(b);
     fx->stream = s;
-    fx->handout = copy;
+    fx->handout = h; /* in the arena of this turn, as its effects */
     s->pending++;
     s->pending_bytes += handout_bytes(h);
     s->ahead = s->pending_bytes >= STREAM_AHEAD_BYTES;
@@ -54,17 +52,14 @@ static void on_claim_reply(void *ctx, const struct reply *r)
     free(c);
 }
 
-static void on_claimed(void *ctx, void *taker_ctx, const struct handout *h, size_t count)
+static void on_claimed(void *ctx, void *taker_ctx, struct handout *h, size_t count)
 {
     struct embedded *b = ctx;
     struct backend_claim *c = taker_ctx;
     c->taker = NULL;
     struct reply *r = embedded_effect(b, on_claim_reply, c);
     r->count = count;
-    if (count == 0)
-        return;
-    r->handouts = arena_get(&b->building->arena, count * sizeof *h);
-    memcpy(r->handouts, h, count * sizeof *h);
+    r->handouts = h;
 }
 
 struct engine_sink embedded_sink(struct embedded *b)
