@@ -25,6 +25,7 @@ static const struct {
 } members[] = {
     {"id", offsetof(struct change_note, actor.id), 256},
     {"name", offsetof(struct change_note, actor.name), 128},
+    {"issuer", offsetof(struct change_note, actor.issuer), 256},
     {"address", offsetof(struct change_note, address), 64},
     {"operation", offsetof(struct change_note, operation), 64},
     {"path", offsetof(struct change_note, path), 512},

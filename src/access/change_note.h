@@ -24,6 +24,7 @@ enum actor_kind {
 struct actor {
     enum actor_kind kind;
     struct str id, name; /* either may be empty */
+    struct str issuer;   /* JWT: by whom it is known */
 };
 
 struct change_note {

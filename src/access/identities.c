@@ -122,7 +122,7 @@ static struct token *make(const struct identity_rule *rule, struct str subject)
                               .name = rule->name,
                               .created = {0},
                               .expires = INSTANT_NONE};
-    return token_stand_in(&spec, rule->kind, subject);
+    return token_stand_in(&spec, rule->kind, rule->issuer, subject);
 }
 
 static struct err meet(struct identities *i, const struct identity_rule *rule, struct str subject,

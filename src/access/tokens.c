@@ -136,19 +136,29 @@ struct err token_new(const struct token_spec *spec, struct token **out, char tex
     return err_none();
 }
 
-struct token *token_stand_in(const struct token_spec *spec, enum actor_kind kind,
+struct token *token_stand_in(const struct token_spec *spec, enum actor_kind kind, struct str issuer,
                              struct str subject)
 {
+    unsigned char hash[TOKEN_HASH_LEN];
+    struct buf b = {0};
     must(token_check_spec(spec).code == ERR_OK && kind != ACTOR_TOKEN);
     struct token *t = make(spec);
     t->kind = kind;
+    t->issuer = arena_copy(&t->memory, issuer);
     t->subject = arena_copy(&t->memory, subject);
+    buf_print(&b, "%s %zu ", actor_word(kind), issuer.len);
+    buf_str(&b, issuer);
+    buf_str(&b, subject);
+    hash_text(EVP_sha256(), buf_view(&b), hash);
+    write_hex(t->id, hash, TOKEN_ID_LEN / 2);
+    buf_fini(&b);
     return t;
 }
 
 struct actor token_actor(const struct token *t)
 {
-    return (struct actor){t->kind, t->kind == ACTOR_TOKEN ? token_id(t) : t->subject, t->name};
+    return (struct actor){t->kind, t->kind == ACTOR_TOKEN ? token_id(t) : t->subject, t->name,
+                          t->issuer};
 }
 
 void token_free(struct token *t)

@@ -41,8 +41,8 @@ struct token_spec {
 
 struct token {
     enum actor_kind kind; /* ACTOR_TOKEN: it is one; else it stands in for somebody who is known by
-                           * something else, and has no id and no hash, but: */
-    struct str subject;
+                           * something else: its id is made of these, and it has no hash */
+    struct str subject, issuer; /* issuer: of a JSON Web Token, or empty */
     char id[TOKEN_ID_LEN];
     unsigned char hash[TOKEN_HASH_LEN]; /* SHA-256 of its text */
     unsigned roles;
@@ -64,8 +64,8 @@ NODISCARD struct err token_new(const struct token_spec *spec, struct token **out
                                char text[TOKEN_TEXT_LEN]);
 void token_free(struct token *t);
 /* What has the rights of a token for somebody who has none; the spec is good. Everything is copied.
- */
-struct token *token_stand_in(const struct token_spec *spec, enum actor_kind kind,
+ * The same kind, issuer and subject make the same id, after a restart, too. */
+struct token *token_stand_in(const struct token_spec *spec, enum actor_kind kind, struct str issuer,
                              struct str subject);
 /* Who it is, for the audit. */
 struct actor token_actor(const struct token *t);

@@ -135,6 +135,7 @@ static const struct shape_member actor_members[] = {
     {MEMBER(struct shown, note.actor.id, "id", IF_SET,
             "of a token its id, of a certificate or a JSON Web Token its subject, of a client that "
             "signs its requests the client's, of the server the file")},
+    {MEMBER(struct shown, note.actor.issuer, "issuer", IF_SET, "of a JSON Web Token")},
     {MEMBER(struct shown, note.actor.name, "name", IF_SET, "what it is called")},
 };
 static const struct shape actor_shape = {.name = "Actor", SHAPE_MEMBERS(actor_members)};

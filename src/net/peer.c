@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/peer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,15 +10,18 @@
 
 static void read_address(const uv_tcp_t *tcp, char address[HTTP_ADDRESS_MAX])
 {
+    static const char mapped[] = "::ffff:";
+    size_t skipped = sizeof mapped - 1;
+    char text[HTTP_ADDRESS_MAX] = "";
     struct sockaddr_storage at = {0};
     int len = sizeof at;
-    address[0] = '\0';
     if (uv_tcp_getpeername(tcp, (struct sockaddr *)&at, &len) < 0 ||
-        uv_ip_name((struct sockaddr *)&at, address, HTTP_ADDRESS_MAX) < 0)
-        address[0] = '\0';
+        uv_ip_name((struct sockaddr *)&at, text, sizeof text) < 0)
+        text[0] = '\0';
     /* An IPv4 client of a socket for both is one of IPv4 all the same. */
-    if (strncmp(address, "::ffff:", 7) == 0 && strchr(address, '.'))
-        memmove(address, address + 7, strlen(address + 7) + 1);
+    if (strncmp(text, mapped, skipped) != 0 || !strchr(text, '.'))
+        skipped = 0;
+    snprintf(address, HTTP_ADDRESS_MAX, "%s", text + skipped);
 }
 
 static struct str taken(struct buf *b)

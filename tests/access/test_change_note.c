@@ -32,7 +32,7 @@ static void what_is_written_is_read(void **state)
     (void)state;
     struct arena a = {0};
     struct change_note n;
-    const struct change_note note = {.actor = {ACTOR_JWT, STR("a \"b\""), STR("n\n")},
+    const struct change_note note = {.actor = {ACTOR_JWT, STR("a \"b\""), STR("n\n"), STR("i")},
                                      .address = STR("::1"),
                                      .operation = STR("putQueue"),
                                      .path = STR("/queues/a"),
@@ -42,6 +42,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(n.actor.kind, ACTOR_JWT);
     assert_text(n.actor.id, "a \"b\"");
     assert_text(n.actor.name, "n\n");
+    assert_text(n.actor.issuer, "i");
     assert_text(n.address, "::1");
     assert_text(n.operation, "putQueue");
     assert_text(n.path, "/queues/a");
@@ -63,7 +64,7 @@ static void it_is_bounded_and_valid_whatever_it_is_given(void **state)
             for (size_t i = shift; i + len <= sizeof bytes; i += len)
                 memcpy(bytes + i, units[u], len);
             const struct str all = {bytes, sizeof bytes};
-            const struct change_note note = {{ACTOR_TOKEN, all, all}, all, all, all, all, all};
+            const struct change_note note = {{ACTOR_TOKEN, all, all, all}, all, all, all, all, all};
             struct arena a = {0};
             struct change_note n;
             write_and_read(&note, &a, &n);

@@ -112,7 +112,7 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         const ops = bearer(jwt(ec, one.claims({ sub: 'ada', groups: ['a', 'ops-1'], email_verified: true })));
         assert.equal((await server.post('/jobs/cancel?queue=x', undefined, ops)).status, 200);
         const [{ actor }] = (await as('admin').get('/audit?operation=cancelJobs')).json.entries;
-        assert.deepEqual(actor, { kind: 'jwt', id: 'ada' });
+        assert.deepEqual(actor, { kind: 'jwt', id: 'ada', issuer: one.url });
         const pod = bearer(jwt(rsa, one.claims({ sub: 'system:serviceaccount:jobs:runner',
             'kubernetes.io': { namespace: 'jobs', serviceaccount: { name: 'runner' } } })));
         assert.equal((await server.get('/jobs', pod)).status, 200);
@@ -209,6 +209,12 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         const { json: { id } } = await server.post('/jobs', { queue: 'q', type: 't', payload: 1 }, a);
         assert.equal((await server.post('/jobs/claim', { queues: ['q'], worker: 'w' }, a)).json.jobs.length, 1);
         assertError(await server.post(`/jobs/${id}/success`, {}, b), 403, 'insufficient_rights');
+        // Nor do they hear of each other's jobs by the same Idempotency-Key.
+        const once = (who) => server.request('POST', '/jobs', { queue: 'q', type: 't', payload: 1 },
+            { ...who, 'idempotency-key': 'k' });
+        const [first, other, repeated] = [await once(a), await once(b), await once(a)];
+        assert.notEqual(first.json.id, other.json.id);
+        assert.equal(first.json.id, repeated.json.id);
         // A renewed token of the same subject is the same worker.
         const again = bearer(jwt(ec, one.claims({ sub: 'a', jti: 'x' })));
         assert.equal((await server.post(`/jobs/${id}/success`, {}, again)).status, 204);
