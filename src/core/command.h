@@ -30,6 +30,8 @@ struct policy_settings_view;
 struct simulate_job;
 struct history_entry;
 struct idempotency;
+struct worker_view;
+struct workers_query;
 struct simulate_result;
 
 enum command_kind {
@@ -357,6 +359,7 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     const struct failures_page *failures;
+    const struct worker_view *workers;
     struct queue_shown *queues;
     struct ready_place place;       /* PEEK: of the last job examined */
     const struct group_view *group; /* CMD_GROUP_* */
@@ -441,6 +444,11 @@ struct command {
         struct simulate_command simulate;
         struct history_command history; /* CMD_HISTORY_READ */
         const struct failures_query *failures;
+        const struct workers_query *workers;
+        struct {
+            struct str name;
+            bool quiet; /* WORKER_HUSH */
+        } worker;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */

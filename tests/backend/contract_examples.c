@@ -5,6 +5,7 @@
 #include "core/categorize.h"
 #include "core/failure_groups.h"
 #include "core/history.h"
+#include "core/workers.h"
 
 #define MINUTE ((span){60000})
 
@@ -182,6 +183,20 @@ static void failures(struct fixture *f, struct parts *p)
     static const struct failures_query query = {.limit = 10};
     with_failure(f, p);
     p->c.failures = &query;
+}
+
+static void workers(struct fixture *f, struct parts *p)
+{
+    static const struct workers_query query = {.limit = 10};
+    run(f, p);
+    p->c.workers = &query;
+}
+
+static void with_worker(struct fixture *f, struct parts *p)
+{
+    run(f, p);
+    p->c.worker.name = STR("w");
+    p->c.worker.quiet = true;
 }
 
 static void of_jobs(struct fixture *f, struct parts *p)
@@ -495,6 +510,17 @@ static bool a_failure_group(const struct reply *r)
     return page->count == 1 && page->total == 1 && page->groups[0].group.count == 1;
 }
 
+static bool a_worker(const struct reply *r)
+{
+    const struct worker_view *w = r->workers;
+    return r->count == 1 && str_eq(w->worker.name, STR("w")) && w->in_flight == 1;
+}
+
+static bool a_quiet_worker(const struct reply *r)
+{
+    return a_worker(r) && r->workers->worker.quiet;
+}
+
 static bool a_queue(const struct reply *r)
 {
     return r->count == 1 && r->queues[0].view.settings.paused;
@@ -578,6 +604,9 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_POLICY_REMOVE] = {with_policy, NULL},
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
     [CMD_FAILURES] = {failures, a_failure_group},
+    [CMD_WORKERS] = {workers, a_worker},
+    [CMD_WORKER_HUSH] = {with_worker, a_quiet_worker},
+    [CMD_WORKER_STOP] = {with_worker, one_counted},
     [CMD_HISTORY_READ] = {with_failure, a_failure},
     [CMD_HISTORY_CLEAR] = {with_failure, NULL},
     [CMD_CATEGORIES_PUT] = {put_categories, a_categorizer},

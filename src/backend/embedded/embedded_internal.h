@@ -10,6 +10,7 @@
 #include "base/strmap.h"
 #include "core/engine_cron.h"
 #include "core/failure_groups.h"
+#include "core/workers.h"
 #include "policy/policies.h"
 #include "store/batch.h"
 #include "store/eventlog.h"
@@ -241,6 +242,7 @@ struct embedded {
     struct events events;
     struct history history;
     struct failure_groups failures;
+    struct workers workers;
     struct kv_state kv;
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
@@ -252,11 +254,15 @@ struct embedded {
 
 struct backend_stream {
     struct list node;
+    struct embedded *b;
     struct taker *taker;
     void (*opened)(void *ctx, const struct err *err);
     void (*deliver)(void *ctx, const struct handout *h);
     void (*closed)(void *ctx);
     void *ctx;
+    struct str worker;
+    bool counted;     /* among those that the worker has open */
+    bool quiet;       /* the worker is: it stops the taker, too */
     uint32_t pending; /* deliveries that have not been released */
     uint64_t pending_bytes;
     bool paused; /* by the peer, who does not read */
@@ -268,6 +274,9 @@ struct backend_stream {
 
 struct backend_claim {
     struct list node;
+    struct embedded *b;
+    struct str worker;
+    bool counted;
     struct taker *taker; /* NULL: answered */
     reply_fn done;
     void *ctx;
@@ -367,6 +376,11 @@ void embedded_claims_refuse(struct embedded *b, const struct err *why);
 /* To be called when the engine is freed, or has closed all takers: answers the claims, with why if
  * it is not NULL. */
 void embedded_takers_forget(struct embedded *b, const struct err *why);
+/* A worker is quiet from now on, or no longer: streams of it are paused, and claims that wait
+ * answered with nothing. */
+void embedded_takers_hushed(struct embedded *b, struct str worker, bool quiet);
+/* Ends the worker's streams when the turn is durable. */
+void embedded_takers_end(struct embedded *b, struct str worker);
 /* Those that are being opened are not. */
 void embedded_streams_refuse(struct embedded *b, const struct err *why);
 /* Ends all streams; their takers are gone. */
@@ -409,6 +423,14 @@ NODISCARD struct err embedded_history_recover(struct embedded *b);
 /* Deletes some of what is over the limit, which may have become lower; true if some is left. */
 bool embedded_history_trim(struct embedded *b);
 
+/* embedded_workers.c */
+/* The only queue at which the claims of quiet workers wait. */
+extern const struct str embedded_nowhere;
+/* A worker is heard of, because it reports about a run. To be called before the report is applied.
+ */
+void embedded_workers_report(struct embedded *b, struct run_ref ref);
+NODISCARD struct err embedded_workers_recover(struct embedded *b);
+
 /* embedded_failures.c */
 void embedded_failures_add(struct embedded *b, const struct history_entry *failed);
 NODISCARD struct err embedded_failures_recover(struct embedded *b);
@@ -434,6 +456,9 @@ const struct idempotency *embedded_idempotency_own(struct arena *a, const struct
 /* In the arena; its version is 0 if there is no such entry, or its time is over. */
 NODISCARD struct err embedded_kv_load(struct embedded *b, struct str space, struct str key,
                                       struct arena *a, struct kv_entry *e);
+/* Removes it, if it is there. */
+NODISCARD struct err embedded_kv_forget(struct embedded *b, struct str space, struct str key,
+                                        struct arena *a);
 /* Puts it in the place of the one that is there, if any. Only an error of reading that one. */
 NODISCARD struct err embedded_kv_keep(struct embedded *b, struct kv_entry *e, struct arena *a);
 NODISCARD struct err embedded_kv_recover(struct embedded *b);

@@ -120,6 +120,14 @@ struct err embedded_kv_keep(struct embedded *b, struct kv_entry *e, struct arena
     return err_none();
 }
 
+struct err embedded_kv_forget(struct embedded *b, struct str space, struct str key, struct arena *a)
+{
+    struct kv_entry present, stored;
+    TRY(load(b, space, key, a, &present, &stored));
+    drop(b, &stored);
+    return err_none();
+}
+
 /* --- changes --- */
 
 static bool allows(const struct kv_change *c, const struct kv_entry *present)
