@@ -20,8 +20,8 @@ ASAN_HTTP  = armada batch body claim cron damage depend entries events filter ga
 ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
-.PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
-	test-crash-long test-builds test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+.PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
+	test-crash-long test-builds test-clients test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -68,7 +68,9 @@ test: all
 .PHONY: test-waiting test-working
 test-waiting:
 	@$(MAKE) --no-print-directory test-builds
+	@$(MAKE) --no-print-directory test-console
 	@$(MAKE) --no-print-directory test-kubernetes
+	@$(MAKE) --no-print-directory test-clients
 	@$(MAKE) --no-print-directory test-packaging
 	@$(MAKE) --no-print-directory test-crash
 
@@ -101,10 +103,20 @@ test-builds: all
 	@tools/setup test
 	@$(SUITE) builds $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
 
+## test-console: the web console in Debian's chromium
+test-console: all
+	@tools/setup test
+	@$(SUITE) console $(wildcard tests/console/*.test.js)
+
 ## test-kubernetes: pods end to end, against the double or the API server of TENAX_TEST_KUBECONFIG
 test-kubernetes: all
 	@tools/setup test
 	@$(SUITE) kubernetes $(wildcard tests/kubernetes/*.test.js)
+
+## test-clients: the clients for Python, Node, Go and Ruby, each by its language's own test runner
+test-clients: all
+	@tools/setup test
+	@$(SUITE) clients $(wildcard tests/clients/*.test.js)
 
 test-crash: all
 	@tools/setup test
@@ -126,11 +138,14 @@ test-bench: all
 	@tools/setup test
 	@$(SUITE) bench $(wildcard tests/bench/*.test.js)
 
+# Lines in stack traces are all that is needed of debugging information: a build of half the time.
+ASAN_OPTIONS_OF_BUILD = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
+	-Ddebug=false -Dc_args=-g1
+
 ## test-asan: unit tests, and what reads requests, with AddressSanitizer and UBSan
 test-asan:
 	@tools/setup test
-	@test -f $(BUILD)-asan/build.ninja || \
-		meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan $(ASAN_OPTIONS_OF_BUILD)
 	@tools/suite asan-build --limit 3600 -- ninja -C $(BUILD)-asan
 	@tools/suite asan-unit --limit 2700 -- meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs \
 		--timeout-multiplier 5 --suite unit --suite fuzz

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "sim.h"
-#include "store/folder.h"
 #include "store/memory.h"
 #include "tasks.h"
 #include "trace.h"
@@ -94,26 +93,13 @@ static struct backend_settings some_settings(struct sim *s)
     };
 }
 
-/* Snapshots of the indexes, of however few jobs; each start compares what they restore. */
-static void take_snapshots(struct sim *s)
-{
-    if (s->seed % 3 == 0)
-        return;
-    strcpy(s->index_dir, "/tmp/tenax-sim-XXXXXX");
-    must(mkdtemp(s->index_dir) != NULL);
-    s->settings.index_dir = s->index_dir;
-    s->settings.index_jobs_min = 1 + s->seed % 7;
-    s->settings.index_slice = 1 + (uint32_t)(s->seed % 5);
-    s->settings.index_inline = s->settings.index_check = true;
-}
-
 static void begin(struct sim *s, uint64_t seed)
 {
     *s = (struct sim){.seed = seed, .rng = rng_from_seed(seed), .now = {1700000000000}};
     s->profile = some_profile(s);
     s->kv.rng = rng_from_seed(~seed);
     s->settings = some_settings(s);
-    take_snapshots(s);
+    snapshots_begin(s);
     for (unsigned i = 0; i < CRONS; i++)
         s->put_at[i] = INSTANT_NONE;
     list_init(&s->tickets);
@@ -156,8 +142,7 @@ static void end(struct sim *s)
     for (size_t i = 0; i < s->stream_count; i++)
         free(s->all_streams[i]);
     free(s->all_streams);
-    if (*s->index_dir)
-        must(folder_remove(s->index_dir).code == ERR_OK);
+    snapshots_end(s);
 }
 
 static void pass_time(struct sim *s)

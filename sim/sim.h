@@ -65,6 +65,7 @@ struct sim {
     struct profile profile;
     struct backend_settings settings;
     char index_dir[32]; /* of snapshots of the indexes; empty: there are none */
+    struct rng index_rng;
     instant now;
     span behind;       /* of the wall clock; always more than the server waits for, or 0 */
     instant stored_at; /* when the newest thing was requested that is certainly stored */
@@ -170,6 +171,12 @@ struct events_audit {
 void events_open(struct sim *s, struct events_audit *a);
 void events_see(struct events_audit *a, const struct job *job);
 void events_close(struct events_audit *a);
+
+/* --- snapshots.c --- */
+void snapshots_begin(struct sim *s);
+/* Before a start. */
+void snapshots_tamper(struct sim *s);
+void snapshots_end(struct sim *s);
 
 /* --- world.c --- */
 uint64_t sim_draw(struct sim *s, uint64_t n);

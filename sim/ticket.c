@@ -575,6 +575,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_STATUS:
     case CMD_CLOCK_RESET:
     case CMD_METER:
+    case CMD_RECORD:
     case CMD_EVENTS_PLACE:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
@@ -595,6 +596,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
+    case CMD_BACKLOG:
     case CMD_BUDGET_PUT:
     case CMD_BUDGET_READ:
     case CMD_BUDGET_REMOVE:

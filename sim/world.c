@@ -57,6 +57,7 @@ static void check_clock(struct sim *s)
 
 void sim_boot(struct sim *s)
 {
+    snapshots_tamper(s);
     struct env env = {.now = clock_now,
                       .ticks = clock_ticks,
                       .ctx = s,

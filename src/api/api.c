@@ -115,7 +115,7 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
     if (err.code == ERR_OK)
         err = admit(a, &json, e);
     if (err.code == ERR_OK) {
-        api_log_change(a, e, &r);
+        api_note_change(a, e, &r);
         e->handle(a, &r);
     } else {
         api_reply_error(x, &err, NULL);

@@ -12,6 +12,7 @@
 #include "net/router.h"
 
 struct api;
+struct identities;
 struct token;
 struct tokens;
 
@@ -48,7 +49,8 @@ struct api_settings {
     /* Who may use it; borrowed. NULL: everybody may do everything. Changed by POST and DELETE
      * /tokens alone. */
     struct tokens *tokens;
-    bool admin_loopback; /* only this machine can reach the admin listener */
+    struct identities *identities; /* who sends a request, by these and more; NULL iff tokens is */
+    bool admin_loopback;           /* only this machine can reach the admin listener */
     instant (*now)(void *ctx);
     void *now_ctx;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
@@ -75,9 +77,12 @@ void api_set_messages(struct api *a, const struct api_messages *messages);
  * *busy is true until it is done. */
 void api_load_tokens(struct api *a, bool *busy, struct err *err);
 /* Keeps a token, and takes it, unless there is one of that id: then only its rights are kept. Calls
- * done, which must not free it, when it is durable and in force, or with the error. */
-void api_token_keep(struct api *a, struct token *token,
+ * done, which must not free it, when it is durable and in force, or with the error. trail: who
+ * makes it, as in struct command. */
+void api_token_keep(struct api *a, struct token *token, struct str trail,
                     void (*done)(void *ctx, struct token *token, const struct err *err), void *ctx);
+/* The trail of what a file has the server do (struct command, trail). */
+struct str api_trail_of_server(const char *operation, const char *source, struct arena *a);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
 /* Stops a backup that is under way, and waits for its thread. Call it before the store is closed.

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_access.h"
 
+#include <stdio.h>
+
 #include "api/api_routes.h"
 #include "base/alloc.h"
 #include "base/glob.h"
-#include "base/log.h"
 #include "base/must.h"
 #include "wire/wire_msgpack.h"
 
@@ -37,18 +38,21 @@ static struct err check_anonymous(const struct api *a, const struct endpoint *e,
 struct err api_identify(const struct api *a, const struct endpoint *e, struct api_request *r)
 {
     const struct operation *op = a->operations[e - api_endpoints];
-    const struct tokens *tokens = a->settings.tokens;
-    struct str text;
+    struct identities *identities = a->settings.identities;
     r->rights = op->right == RIGHT_NONE ? &rights_none : &rights_all;
-    if (!tokens || op->right == RIGHT_NONE)
+    if (!identities || op->right == RIGHT_NONE)
         return err_none();
-    TRY(tokens_unread(tokens));
-    if (tokens_bearer(r->http->authorization, &text)) {
-        TRY(tokens_check(tokens, text, now_of(a), &r->token));
+    TRY(tokens_unread(a->settings.tokens));
+    struct identity_request asks = {.authorization = r->http->authorization,
+                                    .address = http_peer(r->x)->address};
+    struct err err = identities_check(identities, &asks, now_of(a), &r->token);
+    r->wait = asks.wait;
+    TRY(err);
+    if (r->token) {
         r->rights = &r->token->rights;
         return rights_check(r->rights, op);
     }
-    if (tokens_admins(tokens))
+    if (identities_guard(identities))
         return rights_check(NULL, op);
     return check_anonymous(a, e, r);
 }
@@ -62,40 +66,13 @@ void api_reply_refused(struct api *a, const struct api_request *r, const struct 
         struct err ok = api_unpack(a, r->x, &bare, &json);
         must(ok.code == ERR_OK);
     }
-    const char *extra =
-        err->code == ERR_UNIDENTIFIED ? "WWW-Authenticate: Bearer realm=\"tenax\"\r\n"
-        : err->code == ERR_BAD_CREDENTIALS
-            ? "WWW-Authenticate: Bearer realm=\"tenax\", error=\"invalid_token\"\r\n"
-            : NULL;
-    api_reply_error(r->x, err, extra);
-}
-
-/* --- the log of changes --- */
-
-#define LOGGED_MAX 256 /* bytes of a path or a query */
-
-/* One word of printable characters, so that nobody can forge a line. */
-static void write_harmless(char *to, size_t size, struct str text)
-{
-    size_t n = text.len < size - 1 ? text.len : size - 1;
-    for (size_t i = 0; i < n; i++)
-        to[i] = (char)(text.at[i] > ' ' && text.at[i] <= '~' ? text.at[i] : '?');
-    to[n] = '\0';
-}
-
-void api_log_change(const struct api *a, const struct endpoint *e, const struct api_request *r)
-{
-    const struct operation *op = a->operations[e - api_endpoints];
-    char id[TOKEN_ID_LEN + 1], name[TOKEN_NAME_MAX + 1], path[LOGGED_MAX], query[LOGGED_MAX];
-    if (!r->token || op->right < RIGHT_OPERATE || e->route.method == HTTP_GET)
-        return;
-    write_harmless(id, sizeof id, token_id(r->token));
-    write_harmless(name, sizeof name, r->token->name);
-    write_harmless(path, sizeof path, r->http->path);
-    write_harmless(query, sizeof query, r->http->query);
-    const char *const fields[] = {"operation", op->name, "token", id,    "name", name,
-                                  "path",      path,     "query", query, NULL};
-    log_fields(LOG_INFO, "change asked for", fields);
+    char extra[80] = "";
+    if (err->code == ERR_TOO_MANY_TRIES)
+        snprintf(extra, sizeof extra, "Retry-After: %u\r\n", r->wait);
+    else if (err_status(err->code) == 401)
+        snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer realm=\"tenax\"%s\r\n",
+                 err->code == ERR_BAD_CREDENTIALS ? ", error=\"invalid_token\"" : "");
+    api_reply_error(r->x, err, extra[0] ? extra : NULL);
 }
 
 /* --- queues --- */

@@ -6,7 +6,7 @@
  * endpoints of the Jobs API. Every handler asks here about the queues that a request names; what is
  * known to the backend alone it decides by the `reach` that commands carry. */
 
-#include "access/tokens.h"
+#include "access/identities.h"
 #include "api/api_internal.h"
 
 struct endpoint;
@@ -19,8 +19,14 @@ NODISCARD struct err api_identify(const struct api *a, const struct endpoint *e,
 /* Answers a request that was refused for want of credentials or rights. */
 void api_reply_refused(struct api *a, const struct api_request *r, const struct err *err);
 
-/* Logs who changes what, unless that is a job's normal life or nobody in particular asks. */
-void api_log_change(const struct api *a, const struct endpoint *e, const struct api_request *r);
+/* --- who changes what (api_audit.c) --- */
+
+/* Logs who asks for a change, unless that is a job's normal life, and sets r->trail. */
+void api_note_change(const struct api *a, const struct endpoint *e, struct api_request *r);
+/* The trail of a request that makes what has that path. */
+struct str api_trail_at(const struct api_request *r, const char *operation, struct str path);
+/* The handler of GET. */
+void api_audit(struct api *a, const struct api_request *r);
 
 /* ERR_NO_RIGHT unless the sender's rights reach to the queue. */
 NODISCARD struct err api_may_queue(const struct api_request *r, struct str queue);

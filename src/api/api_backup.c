@@ -170,12 +170,23 @@ static struct err start(struct api_backup *b, struct http_exchange *x)
     return err_make(ERR_INTERNAL, "cannot start a thread: %s", strerror(no));
 }
 
+/* Recorded or not: where nothing can be written any more a backup is needed most. */
+static void on_recorded(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (r->err.code != ERR_OK)
+        log_warn("a backup is not in the audit: %s", r->err.msg);
+    struct err err = start(c->api->backup, c->x);
+    if (err.code != ERR_OK)
+        api_reply_error(c->x, &err, NULL);
+}
+
 void api_backup(struct api *a, const struct api_request *r)
 {
-    struct err err = a->backup ? start(a->backup, r->x)
-                               : err_make(ERR_NOT_SUPPORTED, "this server has no backups");
-    if (err.code != ERR_OK)
-        api_reply_error(r->x, &err, NULL);
+    struct command c = {.kind = CMD_RECORD, .done = on_recorded};
+    struct err err =
+        a->backup ? err_none() : err_make(ERR_NOT_SUPPORTED, "this server has no backups");
+    api_submit(a, r, &c, err);
 }
 
 /* --- beginning and end --- */

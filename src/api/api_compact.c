@@ -66,12 +66,22 @@ static struct err start(struct api_compact *c, struct http_exchange *x)
     return err_none();
 }
 
+static void on_recorded(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    struct err err = r->err;
+    if (err.code == ERR_OK)
+        err = start(c->api->compact, c->x);
+    if (err.code != ERR_OK)
+        api_reply_error(c->x, &err, NULL);
+}
+
 void api_compact(struct api *a, const struct api_request *r)
 {
-    struct err err = a->compact ? start(a->compact, r->x)
-                                : err_make(ERR_NOT_SUPPORTED, "this server has no tables");
-    if (err.code != ERR_OK)
-        api_reply_error(r->x, &err, NULL);
+    struct command c = {.kind = CMD_RECORD, .done = on_recorded};
+    struct err err =
+        a->compact ? err_none() : err_make(ERR_NOT_SUPPORTED, "this server has no tables");
+    api_submit(a, r, &c, err);
 }
 
 /* --- beginning and end --- */

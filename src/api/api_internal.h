@@ -48,6 +48,8 @@ struct api_request {
     const struct route_params *params; /* of its path */
     const struct rights *rights;       /* of who sends it */
     struct token *token;               /* by which it is sent; NULL: without one */
+    uint32_t wait;                     /* seconds until it may be tried again, if it may not be */
+    struct str trail;                  /* of its change (struct command, trail); or empty */
 };
 
 /* What each endpoint needs; free() it. */
@@ -89,6 +91,7 @@ void api_reset(struct api *a, const struct api_request *r);
 void api_runs(struct api *a, const struct api_request *r);
 void api_errors(struct api *a, const struct api_request *r);
 void api_explain(struct api *a, const struct api_request *r);
+void api_backlog(struct api *a, const struct api_request *r);
 void api_error_of_attempt(struct api *a, const struct api_request *r);
 void api_failures(struct api *a, const struct api_request *r);
 void api_failure_group(struct api *a, const struct api_request *r);

@@ -411,6 +411,27 @@ static void add_policies(struct text *t, const struct meter *m)
 
 /* --- the machine --- */
 
+static void add_start(struct text *t, const struct backend_meter *r)
+{
+    static const char *const names[] = {[INDEX_START_NONE] = "none",
+                                        [INDEX_START_USED] = "used",
+                                        [INDEX_START_REFUSED] = "refused",
+                                        [INDEX_START_OFF] = "off"};
+    family(t, "tenax_start_index_snapshot", "gauge",
+           "Whether the start took the indexes from a snapshot: 1 for what became of it.");
+    for (size_t i = 0; i < COUNT(names); i++) {
+        sample_begin(t, "");
+        label(t, 0, "outcome", str_from(names[i]));
+        sample_end(t, true, i == r->index_start);
+    }
+    gauge(t, "tenax_start_jobs_read", "Jobs that the start read from their records.",
+          (double)r->index_jobs_read);
+    counter(t, "tenax_index_snapshots", "Snapshots of the indexes written.",
+            (double)r->index_written);
+    counter(t, "tenax_index_snapshot_failures", "Snapshots of the indexes that were given up.",
+            (double)r->index_failed);
+}
+
 static void add_store(struct text *t, const struct backend_meter *r)
 {
     family(t, "tenax_commit_seconds", "histogram",
@@ -429,6 +450,7 @@ static void add_store(struct text *t, const struct backend_meter *r)
           r->writable);
     gauge(t, "tenax_index_bytes", "Memory for the index of waiting jobs.",
           (double)r->memory.waiting_bytes);
+    add_start(t, r);
     gauge(t, "tenax_store_damaged_jobs",
           "Jobs that were set apart, as a part of them was lost by damage to the disk.",
           (double)r->damaged_jobs);

@@ -119,7 +119,7 @@ static void put(struct api *a, const struct api_request *r, struct command *c, i
     c->ctx = p;
     struct err err = read_body(r->http, c, p);
     if (err.code == ERR_OK)
-        backend_submit(a->backend, c);
+        api_send(a, r, c);
     else
         api_reply_error(r->x, &err, NULL);
 }

@@ -28,6 +28,7 @@ struct call *api_call(struct api *a, const struct api_request *r)
 void api_send(struct api *a, const struct api_request *r, struct command *c)
 {
     c->reach = r->rights->queues;
+    c->trail = r->trail;
     backend_submit(a->backend, c);
 }
 

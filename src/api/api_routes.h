@@ -55,10 +55,12 @@ extern const size_t api_endpoint_count;
 struct err api_param_once(struct str name, const struct api_param *params, unsigned *seen);
 
 /* Each beside what reads it. */
+extern const struct api_param api_backlog_params[];
 extern const struct api_param api_next_params[];
 extern const struct api_param api_filter_params[], api_page_params[], api_change_params[],
     api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
 extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
+extern const struct api_param api_audit_params[];
 extern const struct api_param api_events_params[];
 extern const struct api_param api_queues_params[];
 extern const struct api_param api_enqueue_params[], api_failures_params[], api_workers_params[];
@@ -120,6 +122,7 @@ extern const struct shape api_queue_shape, api_queue_page_shape, api_queue_names
 extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_job_shape,
     api_cron_names_shape, api_crons_removed_shape; /* api_cron.c */
 extern const struct shape api_explanation_shape;
+extern const struct shape api_backlog_page_shape;
 extern const struct shape api_policy_shape, api_policies_shape, api_policy_changed_shape,
     api_categories_shape, api_categories_list_shape, api_retry_settings_shape,
     api_retry_settings_changed_shape;           /* api_policy_encode.c */
@@ -127,6 +130,7 @@ extern const struct shape api_simulation_shape; /* api_simulate.c */
 extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
 extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shape;
+extern const struct shape api_audit_shape, api_audit_entry_shape; /* api_audit.c */
 extern const struct shape api_budget_shape, api_budgets_shape, api_budget_binding_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
     api_clock_reset_shape; /* api_server.c */

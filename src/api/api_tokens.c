@@ -4,6 +4,7 @@
  * is secret. */
 
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/api_access.h"
@@ -157,10 +158,10 @@ static struct str value_of(const struct token *t, struct arena *a)
     return value;
 }
 
-static void submit_put(struct api *a, const struct kv_change *changes, size_t count, reply_fn done,
-                       void *ctx)
+static void submit_put(struct api *a, const struct kv_change *changes, size_t count,
+                       struct str trail, reply_fn done, void *ctx)
 {
-    struct command c = {.kind = CMD_KV_PUT, .done = done, .ctx = ctx};
+    struct command c = {.kind = CMD_KV_PUT, .trail = trail, .done = done, .ctx = ctx};
     c.kv_put = (struct kv_put){.changes = changes, .count = count};
     backend_submit(a->backend, &c);
 }
@@ -187,14 +188,14 @@ static void on_kept(void *ctx, const struct reply *r)
     free(k);
 }
 
-void api_token_keep(struct api *a, struct token *token,
+void api_token_keep(struct api *a, struct token *token, struct str trail,
                     void (*done)(void *ctx, struct token *token, const struct err *err), void *ctx)
 {
     struct arena scratch = {0};
     struct keeping *k = ALLOC(struct keeping);
     *k = (struct keeping){a, token, done, ctx};
     const struct kv_change change = change_of(token, &scratch, false);
-    submit_put(a, &change, 1, on_kept, k);
+    submit_put(a, &change, 1, trail, on_kept, k);
     arena_fini(&scratch);
 }
 
@@ -232,6 +233,14 @@ static struct err decode(struct api *a, const struct api_request *r, struct toke
     return tokens_check_room(a->settings.tokens);
 }
 
+/* Which token was made is known by its id. */
+static struct str trail_of(const struct api_request *r, const struct token *t)
+{
+    char path[32];
+    int n = snprintf(path, sizeof path, "/tokens/%.*s", TOKEN_ID_LEN, t->id);
+    return api_trail_at(r, "createToken", (struct str){path, (size_t)n});
+}
+
 void api_token_create(struct api *a, const struct api_request *r)
 {
     struct create_call *call = ARENA_NEW(r->http->arena, struct create_call);
@@ -242,7 +251,7 @@ void api_token_create(struct api *a, const struct api_request *r)
     if (err.code == ERR_OK)
         err = token_new(&spec, &token, call->text);
     if (err.code == ERR_OK)
-        api_token_keep(a, token, on_created, call);
+        api_token_keep(a, token, trail_of(r, token), on_created, call);
     else
         api_reply_error(r->x, &err, NULL);
 }
@@ -313,7 +322,7 @@ void api_token_remove(struct api *a, const struct api_request *r)
     tokens_revoke(a->settings.tokens, token);
     log_info("access: token %.*s was deleted", TOKEN_ID_LEN, token->id);
     const struct kv_change change = change_of(token, NULL, true);
-    submit_put(a, &change, 1, on_removed, api_call(a, r));
+    submit_put(a, &change, 1, r->trail, on_removed, api_call(a, r));
     api_end_streams(a, token);
 }
 
@@ -351,7 +360,7 @@ void api_tokens_heartbeat(struct api *a)
         changes[count++] = change_of(t, &scratch, forgotten);
     }
     if (count)
-        submit_put(a, changes, count, ignore, NULL);
+        submit_put(a, changes, count, (struct str){0}, ignore, NULL);
     arena_fini(&scratch);
     api_end_streams(a, NULL);
 }

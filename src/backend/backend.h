@@ -35,6 +35,14 @@ struct backend_queue {
     span oldest_ready;    /* how long its oldest ready job waits; 0: there is none */
 };
 
+/* Whether a start took the indexes from a snapshot. */
+enum index_start {
+    INDEX_START_NONE,    /* there was none */
+    INDEX_START_USED,    /* it did */
+    INDEX_START_REFUSED, /* there was one, which could not be used */
+    INDEX_START_OFF,     /* it was told not to */
+};
+
 struct backend_meter {
     const struct meter *counts;
     const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
@@ -52,6 +60,9 @@ struct backend_meter {
     uint64_t damaged_jobs;             /* that were set apart */
     const struct budget_view *budgets; /* by key; of very many only the first */
     size_t budget_count, budget_total; /* of these; of all */
+    enum index_start index_start;
+    uint64_t index_jobs_read;             /* from their records, at the start */
+    uint64_t index_written, index_failed; /* snapshots of the indexes, since the start */
 };
 
 /* A stream of jobs. */
@@ -114,6 +125,8 @@ struct backend_settings {
     uint64_t event_max_bytes;           /* that they may take on the disk, about */
     uint64_t failure_history;           /* so many failures and successes after them are kept
                                          * apart from the jobs; 0: none */
+    span audit_retention;               /* how long changes by people are kept (core/trail.h) */
+    uint64_t audit_max;                 /* and how many of them; 0: any number */
     uint32_t failure_groups_max;        /* how many groups of failures are kept; 0: none */
     span failure_group_retention;       /* how long after the newest failure of a group */
     span idempotency_retention;         /* how long idempotency keys are remembered */
@@ -127,6 +140,7 @@ struct backend_settings {
                               * them or have their keys, or as the clock is set back; 0: default */
     /* Snapshots of the indexes, for a quick start: */
     const char *index_dir;   /* where they are kept; NULL: there are none */
+    bool index_off;          /* none is used or written, and what is there is removed */
     uint64_t index_jobs_min; /* there are none for fewer jobs */
     uint32_t index_slice;    /* entries a turn; 0: default */
     bool index_inline;       /* written without a thread: for tests */

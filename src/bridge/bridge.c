@@ -141,12 +141,12 @@ static struct err start(struct bridge *b)
 static void close_all(struct bridge *b)
 {
     bridge_http_stop(b);
+    if (b->out)
+        bridge_out_free(b->out);
     if (b->remote)
         remote_free(b->remote);
     if (b->in)
         bridge_in_free(b->in);
-    if (b->out)
-        bridge_out_free(b->out);
     if (b->events)
         bridge_events_free(b->events);
     b->in = NULL;

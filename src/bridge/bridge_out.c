@@ -19,6 +19,7 @@
 #include "base/strmap.h"
 #include "bridge/bridge_internal.h"
 #include "client/client.h"
+#include "client/renewals.h"
 #include "client/view.h"
 #include "client/when.h"
 
@@ -59,6 +60,7 @@ struct bridge_out {
     struct strmap by_id;
     size_t count, bytes, calls;
     struct remote_call *claim, *withdrawal, *successes, *list;
+    struct renewals *renewals;
     size_t adopting;
     bool adopted, adopt_again; /* whether it is known which jobs are ours; one could not be asked */
     struct buf adopt_path;     /* the next page of those; empty: the first */
@@ -113,7 +115,7 @@ static span renew_every(const struct bridge_out *o)
 static void leased(struct out_job *j, mono since)
 {
     const struct bridge_out *o = j->out;
-    j->renew_at = when_after(since, renew_every(o));
+    j->renew_at = when_gather(when_after(since, renew_every(o)), (span){renew_every(o).ms / 4});
     j->lease_end = when_after(since, (span){o->b->settings->lease.ms - LEASE_MARGIN.ms});
 }
 
@@ -286,7 +288,7 @@ static void report_successes(struct bridge_out *o, mono now, mono *next)
     buf_fini(&body);
 }
 
-/* --- reports and renewals of single jobs --- */
+/* --- reports of single jobs, and renewals --- */
 
 static void on_reported(void *ctx, const struct remote_answer *a)
 {
@@ -346,7 +348,6 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
     struct out_job *j = ctx;
     struct bridge_out *o = j->out;
     j->calls--;
-    o->calls--;
     bridge_note_server(o->b, a);
     if (a->result == CALL_DONE) {
         leased(j, a->sent);
@@ -363,11 +364,15 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
 
 static void renew(struct out_job *j)
 {
-    struct buf b = {0};
-    begin_body(j, &b);
-    buf_print(&b, ",\"lease_ms\":%" PRId64 "}", j->out->b->settings->lease.ms);
-    ask_about(j, "renew", buf_view(&b), on_renewed);
-    buf_fini(&b);
+    char token[TOKEN_LEN + 3];
+    int len = snprintf(token, sizeof token, "\"%s\"", j->token);
+    j->calls++;
+    renewals_add(j->out->renewals,
+                 &(struct lease_text){.job = str_from(j->id),
+                                      .token = {token, *j->token ? (size_t)len : 0},
+                                      .run = j->run,
+                                      .lease = j->out->b->settings->lease},
+                 on_renewed, j);
 }
 
 static void attend(struct out_job *j, mono now, mono *next)
@@ -378,8 +383,10 @@ static void attend(struct out_job *j, mono now, mono *next)
     mono when = reports ? j->not_before : j->renew_at;
     if (when.ns > now.ns)
         sooner(next, when);
+    else if (!reports)
+        renew(j);
     else if (j->out->calls < CALLS_MAX)
-        reports ? report(j) : renew(j);
+        report(j);
 }
 
 /* --- which jobs are ours --- */
@@ -527,6 +534,7 @@ static void turn(struct bridge_out *o)
     report_successes(o, now, &next);
     LIST_EACH (n, &o->jobs)
         attend(LIST_OF(n, struct out_job, node), now, &next);
+    renewals_send(o->renewals);
     take_more(o, now, &next);
     if (!bridge_link_takes(&o->link))
         sooner(&next, when_after(now, (span){500})); /* it does not say when it does again */
@@ -557,6 +565,7 @@ void bridge_out_start(struct bridge *b)
     o->b = b;
     o->by_id.seed = rng_next(&b->rng);
     list_init(&o->jobs);
+    o->renewals = renewals_new(b->remote, BRIDGE_CALL_TIMEOUT);
     must(uv_timer_init(b->loop, &o->turn) == 0);
     must(uv_timer_init(b->loop, &o->due) == 0);
     o->turn.data = o->due.data = o;
@@ -612,6 +621,7 @@ static void close_due(uv_handle_t *h)
 void bridge_out_free(struct bridge_out *o)
 {
     bridge_link_close(&o->link);
+    renewals_free(o->renewals);
     while (!list_is_empty(&o->jobs)) {
         struct out_job *j = LIST_OF(o->jobs.next, struct out_job, node);
         list_unlink(&j->node);

@@ -188,6 +188,7 @@ static void say_goodbye(uv_timer_t *timer)
     struct tenax *t = timer->data;
     if (remote_count(t->remote) > 0 && --t->goodbyes > 0)
         return;
+    renewals_free(t->renewals);
     remote_free(t->remote);
     uv_close((uv_handle_t *)timer, timer_closed);
 }
@@ -271,6 +272,7 @@ struct err build_tenax_new(uv_loop_t *loop, struct build_settings *settings,
         .client_key = text_or_null(settings, BUILD_SERVER_KEY),
     };
     t->remote = remote_new(loop, t->url, &tls, t->name);
+    t->renewals = renewals_new(t->remote, TENAX_CALL_TIMEOUT);
     must(uv_timer_init(loop, &t->timer) == 0);
     t->timer.data = t;
     tenax_wake(t, when_mono());

@@ -9,7 +9,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "builds/build_tenax.h"
-#include "client/remote.h"
+#include "client/renewals.h"
 
 #define TENAX_LEASE        ((span){30000})
 #define TENAX_RENEW        ((span){10000})
@@ -38,6 +38,7 @@ struct tenax_delivery {
     mono due;       /* of the next renewal or report */
     unsigned tries; /* of it that failed */
     struct remote_call *call;
+    struct renewal *renewal;
 };
 
 struct tenax_order {
@@ -70,6 +71,7 @@ struct tenax {
     struct build_broker broker;
     struct build_settings *settings;
     struct remote *remote;
+    struct renewals *renewals;
     struct rng rng;
     char *url, *name;
     uv_timer_t timer;

@@ -51,6 +51,7 @@ static struct tenax_delivery *add(struct tenax *t, enum build_channel channel, s
 void tenax_job_free(struct tenax_delivery *d)
 {
     remote_abort(d->call);
+    renewals_drop(d->renewal);
     d->broker->claims[d->shown.channel].held--;
     list_unlink(&d->node);
     free(d->body);
@@ -96,6 +97,25 @@ static void ask_deletion(struct tenax_delivery *d)
                          on_answered, d);
 }
 
+static void on_renewed(void *ctx, const struct remote_answer *a)
+{
+    struct tenax_delivery *d = ctx;
+    d->renewal = NULL;
+    on_answered(d, a);
+}
+
+static void renew(struct tenax_delivery *d)
+{
+    char text[ID_TEXT_LEN];
+    id_format(d->id, text);
+    d->renewal = renewals_add(d->broker->renewals,
+                              &(struct lease_text){.job = {text, ID_TEXT_LEN},
+                                                   .token = str_from(d->token),
+                                                   .run = -1,
+                                                   .lease = TENAX_LEASE},
+                              on_renewed, d);
+}
+
 static void ask(struct tenax_delivery *d)
 {
     struct buf body = {0};
@@ -103,11 +123,12 @@ static void ask(struct tenax_delivery *d)
         ask_deletion(d);
         return;
     }
-    begin(&body, d);
     if (d->step == TENAX_HELD) {
-        buf_print(&body, ",\"lease_ms\":%" PRId64, TENAX_LEASE.ms);
-        post(d, "/renew", &body);
-    } else if (d->step == TENAX_FAILURE) {
+        renew(d);
+        return;
+    }
+    begin(&body, d);
+    if (d->step == TENAX_FAILURE) {
         buf_lit(&body, ",\"message\":");
         json_write_string(&body, str_from(d->why));
         post(d, "/failure", &body);
@@ -119,13 +140,20 @@ static void ask(struct tenax_delivery *d)
 void tenax_job_report(struct tenax_delivery *d, enum tenax_step step)
 {
     remote_abort(d->call);
+    renewals_drop(d->renewal);
     d->call = NULL;
+    d->renewal = NULL;
     d->step = step;
     d->tries = 0;
     ask(d);
 }
 
 /* --- their answers --- */
+
+static mono renew_at(mono since)
+{
+    return when_gather(when_after(since, TENAX_RENEW), (span){TENAX_RENEW.ms / 4});
+}
 
 /* The user keeps a stale delivery until it settles it. */
 static void lose(struct tenax_delivery *d)
@@ -144,7 +172,7 @@ static void renewed(struct tenax_delivery *d, const struct remote_answer *a)
         return;
     }
     d->tries = 0;
-    d->due = when_after(a->sent, TENAX_RENEW);
+    d->due = renew_at(a->sent);
     tenax_wake(d->broker, d->due);
 }
 
@@ -197,7 +225,7 @@ void tenax_job_take(struct tenax *t, enum build_channel channel, struct str job,
     struct tenax_delivery *d = add(t, channel, id, job);
     d->token = alloc_text(token.at, token.len);
     /* The lease of one that was found again may be almost over. */
-    d->due = when_after(when_mono(), lost ? (span){0} : TENAX_RENEW);
+    d->due = lost ? when_mono() : renew_at(when_mono());
     tenax_wake(t, d->due);
     t->broker.user.delivered(t->broker.ctx, &d->shown);
 }
@@ -244,13 +272,14 @@ void tenax_jobs_turn(struct tenax *t, mono now)
     tell_dead(t, now);
     LIST_EACH (n, &t->deliveries) {
         struct tenax_delivery *d = LIST_OF(n, struct tenax_delivery, node);
-        if (d->call || d->stale || (d->step == TENAX_DEAD && !d->untold))
+        if (d->call || d->renewal || d->stale || (d->step == TENAX_DEAD && !d->untold))
             continue;
         if (d->due.ns <= now.ns && d->step != TENAX_DEAD)
             ask(d);
         else
             tenax_wake(t, d->due);
     }
+    renewals_send(t->renewals);
 }
 
 static void release(struct tenax_delivery *d)

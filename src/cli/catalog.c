@@ -24,6 +24,7 @@ const struct catalog_row catalog[] = {
     {&compact_command, compact_main},
     {&tls_command, tls_main},
     {&token_command, token_main},
+    {&audit_command, audit_main},
     HEADING("Enqueueing and running jobs"),
     {&enqueue_command, enqueue_main},
     {&work_command, work_main},

@@ -9,11 +9,11 @@
 
 extern const struct subcommand budgets_command, enqueue_command, work_command, executor_command,
     jobs_command, job_command, explain_command, queues_command, version_command, tls_command,
-    token_command, retry_command, cancel_command, patch_command, delete_command, backup_command,
-    restore_command, check_command, crons_command, cron_command, policy_command, queue_command,
-    retry_settings_command, create_command, apply_command, get_command, update_command,
-    completion_command, events_command, compact_command, group_command, build_worker_command,
-    pods_command, bridge_command, failures_command, workers_command;
+    token_command, audit_command, retry_command, cancel_command, patch_command, delete_command,
+    backup_command, restore_command, check_command, crons_command, cron_command, policy_command,
+    queue_command, retry_settings_command, create_command, apply_command, get_command,
+    update_command, completion_command, events_command, compact_command, group_command,
+    build_worker_command, pods_command, bridge_command, failures_command, workers_command;
 
 int bridge_main(int argc, char **argv);
 int build_worker_main(int argc, char **argv);
@@ -30,6 +30,7 @@ int pods_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
 int tls_main(int argc, char **argv);
 int token_main(int argc, char **argv);
+int audit_main(int argc, char **argv);
 /* The page of `tenax tls WORD`, or NULL. */
 const struct subcommand *tls_page(const char *word);
 int version_main(int argc, char **argv);

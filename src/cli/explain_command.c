@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* explain ID: why a job is not running, or how it ended. */
+/* explain: why a job is not running, or how it ended; and what the jobs of queues wait for. */
 
 #include <stdio.h>
 
@@ -11,22 +11,30 @@
 
 struct explain_args {
     struct client_args client;
+    const char *queue;
+    bool all;
 };
 
 static const struct option_def options[] = {
+    {"queue", "QUEUE", OPTION_TEXT, offsetof(struct explain_args, queue),
+     .help = "what the waiting jobs of this queue wait for, counted", .letter = 'q'},
+    {"all-queues", NULL, OPTION_SWITCH, offsetof(struct explain_args, all),
+     .help = "the same of each queue in which jobs wait"},
     CLIENT_OPTIONS(struct explain_args),
     {0},
 };
 
 const struct subcommand explain_command = {
     .name = "explain",
-    .usage = "ID",
-    .summary = "explain why a job is not running",
+    .usage = "ID | --queue QUEUE | --all-queues",
+    .summary = "explain why a job, or a queue, does not move",
     .about =
         "Says what a job waits for (its time, other jobs, its place in the queue, a worker), "
         "since when, and when nothing would hold it back; for one in flight which worker has it "
-        "and until when; for a dead one why, and what would bring it back.",
-    .examples = "  tenax explain 03fr82s077azjmurys29qjch4\n",
+        "and until when; for a dead one why, and what would bring it back. Of a queue it counts "
+        "the waiting jobs by what keeps them back.",
+    .examples = "  tenax explain 03fr82s077azjmurys29qjch4\n"
+                "  tenax explain --queue mail\n",
     .options = options,
 };
 
@@ -69,6 +77,83 @@ static void write_answer(struct client *c, struct buf *out, struct str answer)
     jobtext_fact_time(out, "deleted", view_time(answer, "purge_at"), c->now);
 }
 
+/* --- queues --- */
+
+static void write_queue(struct client *c, struct buf *out, struct str queue)
+{
+    struct arena *a = &c->arena;
+    struct str workers = view_get(queue, "workers");
+    struct view_list l = view_list(view_get(queue, "waits_for"));
+    jobtext_fact(out, "queue", view_text(a, queue, "queue"));
+    buf_print(out, "%-10s %.*s ready, %.*s scheduled, %.*s blocked\n", "jobs",
+              STR_ARG(view_text(a, queue, "ready")), STR_ARG(view_text(a, queue, "scheduled")),
+              STR_ARG(view_text(a, queue, "blocked")));
+    buf_print(out, "%-10s %.*s ask for its jobs, %.*s of them with room\n", "workers",
+              STR_ARG(view_text(a, workers, "asking")),
+              STR_ARG(view_text(a, workers, "with_room")));
+    for (struct str each; view_next(&l, &each);)
+        jobtext_fact(out, "why", view_text(a, each, "reason"));
+}
+
+/* All pages; in JSON each as it is, on a line of its own. */
+static int explain_queues(struct client *c, struct buf *path, struct buf *out)
+{
+    int code = CLI_OK;
+    bool first = true;
+    while (path->len && (code = client_ask(c, "GET", client_path(path))) == CLI_OK) {
+        struct view_list l = view_list(view_get(client_answer(c), "queues"));
+        path->len = 0;
+        buf_str(path, view_text(&c->arena, view_get(client_answer(c), "pages"), "next"));
+        if (c->args.output == CLIENT_JSON) {
+            client_print_answer(c);
+            continue;
+        }
+        for (struct str queue; view_next(&l, &queue); first = false) {
+            if (!first)
+                buf_lit(out, "\n");
+            write_queue(c, out, queue);
+        }
+    }
+    if (code == CLI_OK && c->args.output != CLIENT_JSON && first)
+        fputs("No job waits in any queue.\n", stderr);
+    return code;
+}
+
+static int explain_job(struct client *c, struct buf *path, struct buf *out)
+{
+    int code = client_ask(c, "GET", client_path(path));
+    if (code == CLI_OK && c->args.output == CLIENT_JSON)
+        client_print_answer(c);
+    else if (code == CLI_OK)
+        write_answer(c, out, client_answer(c));
+    return code;
+}
+
+/* What is wrong with the arguments; NULL: nothing. */
+static const char *check(const struct explain_args *args, const struct options *o)
+{
+    bool queues = args->queue || args->all;
+    if (queues && (o->rest_count || (args->queue && args->all)))
+        return "only one of a job, --queue and --all-queues";
+    if (!queues && (o->rest_count != 1 || !*o->rest[0]))
+        return "which job? `tenax jobs` lists them";
+    return NULL;
+}
+
+static void write_path(const struct explain_args *args, const struct options *o, struct buf *path)
+{
+    if (args->all) {
+        buf_lit(path, "/explain?limit=1000");
+    } else if (args->queue) {
+        buf_lit(path, "/explain");
+        client_query(path, "queue", args->queue);
+    } else {
+        buf_lit(path, "/jobs");
+        client_segment(path, str_from(o->rest[0]));
+        buf_lit(path, "/explain");
+    }
+}
+
 int explain_main(int argc, char **argv)
 {
     struct explain_args args = {0};
@@ -77,22 +162,16 @@ int explain_main(int argc, char **argv)
     int code;
     if (!subcommand_begin(&explain_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
-    if (o.rest_count != 1 || !*o.rest[0])
-        return subcommand_usage(&explain_command, "which job? `tenax jobs` lists them");
+    const char *wrong = check(&args, &o);
+    if (wrong)
+        return subcommand_usage(&explain_command, "%s", wrong);
     code = client_open(&c, &explain_command, &args.client);
     if (code != CLI_OK)
         return code;
     struct buf path = {0}, out = {0};
-    buf_lit(&path, "/jobs");
-    client_segment(&path, str_from(o.rest[0]));
-    buf_lit(&path, "/explain");
-    code = client_ask(&c, "GET", client_path(&path));
-    if (code == CLI_OK && c.args.output == CLIENT_JSON) {
-        client_print_answer(&c);
-    } else if (code == CLI_OK) {
-        write_answer(&c, &out, client_answer(&c));
-        subcommand_print(stdout, &out);
-    }
+    write_path(&args, &o, &path);
+    code = args.queue || args.all ? explain_queues(&c, &path, &out) : explain_job(&c, &path, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&path);
     buf_fini(&out);
     client_close(&c);

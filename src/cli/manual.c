@@ -138,7 +138,7 @@ static void add_option(struct buf *b, const struct option_def *d)
     buf_lit(b, ".\n");
     if (d->choices)
         add_choices(b, d->choices);
-    if (d->def && d->type != OPTION_SWITCH) {
+    if (d->def) {
         buf_lit(b, "Default: ");
         add_verbatim(b, str_from(d->def));
         buf_lit(b, ".\n");

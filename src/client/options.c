@@ -460,7 +460,7 @@ static void write_facts(struct buf *b, const struct option_def *d)
             between = *list && strchr(list, '|') ? ", " : " or ";
         }
     }
-    if (d->def && d->type != OPTION_SWITCH)
+    if (d->def)
         buf_print(b, " [default: %s]", d->def);
     if (d->env)
         buf_print(b, " [env: %s]", d->env);
@@ -508,7 +508,7 @@ void options_markdown(struct buf *b, const struct option_def *defs)
 {
     buf_lit(b, "| Flag | Variable | Alias | Default | Meaning |\n|---|---|---|---|---|\n");
     for (const struct option_def *d = defs; d->flag; d++) {
-        const char *def = d->type == OPTION_SWITCH ? "off" : d->def ? d->def : "";
+        const char *def = d->def ? d->def : d->type == OPTION_SWITCH ? "off" : "";
         buf_lit(b, "| `");
         write_spelling(b, d);
         buf_print(b, "` | %s%s%s | %s%s%s | %s%s%s | %s", d->env ? "`" : "", d->env ? d->env : "",

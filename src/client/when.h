@@ -28,6 +28,13 @@ static inline mono when_after(mono t, span d)
     return (mono){t.ns + (d.ms < century_ms ? d.ms : century_ms) * 1000000};
 }
 
+/* At most a grid sooner, at the same moments for all: what is due about the same time is done
+ * together. */
+static inline mono when_gather(mono t, span grid)
+{
+    return grid.ms > 0 ? (mono){t.ns - t.ns % (grid.ms * 1000000)} : t;
+}
+
 /* "in 3 s", "2 min ago", "just now". */
 void when_relative(struct buf *b, instant t, instant now);
 /* "2026-11-21 09:00:00.125 +0100", in the local time zone. */

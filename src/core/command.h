@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/glob.h"
+#include "core/backlog.h"
 #include "core/crons.h"
 #include "core/enqueue.h"
 #include "core/event.h"
@@ -347,7 +348,7 @@ struct reply {
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
     bool more;      /* a list or runs: there are more */
     bool repeated;  /* ENQUEUE, SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was
-                       changed */
+                     * changed. RETRY_SETTINGS_PUT: nothing was changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -361,8 +362,9 @@ struct reply {
     const struct failures_page *failures;
     const struct worker_view *workers;
     struct queue_shown *queues;
-    struct ready_place place;       /* PEEK: of the last job examined */
-    const struct group_view *group; /* CMD_GROUP_* */
+    const struct backlog_page *backlogs; /* CMD_BACKLOG */
+    struct ready_place place;            /* PEEK: of the last job examined */
+    const struct group_view *group;      /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
@@ -423,6 +425,7 @@ struct command {
         struct {
             struct id id;
             bool completed; /* a completed job, too; else only a dead one */
+            bool freed;     /* it waits for no other job again */
         } rerun;
         struct {
             struct id id;
@@ -457,14 +460,22 @@ struct command {
         struct kv_put kv_put;
         struct kv_query kv;           /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
         struct budget_command budget; /* CMD_BUDGET_* */
+        struct {
+            struct str queue; /* empty: a page */
+            struct str from;
+            uint32_t limit;
+        } backlog;
     };
     /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
      * all of the command is applied or nothing. */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
-     * job, ENQUEUE, QUEUES and QUEUE_LIST: what is in others is answered as if it were not there.
-     * Commands about many jobs have it in their filter. */
+     * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not
+     * there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
+    /* Who asks for the change, as JSON of at most TRAIL_NOTE_MAX bytes, to be recorded with it if
+     * it is done (core/trail.h); empty: it is not. Nothing is recorded of dry runs. */
+    struct str trail;
     reply_fn done;
     void *ctx;
 };

@@ -185,6 +185,7 @@ NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, 
 struct rerun {
     instant at;     /* ready then, or now if that is later */
     bool completed; /* also one that is completed */
+    bool freed;     /* it waits for no other job again; else for those that are not done */
 };
 NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, struct rerun how,
                                   struct arena *a, struct job *job);
@@ -293,8 +294,18 @@ NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, 
 /* Gathers why the job has its status. It leaves its newest run, unless that is live, and
  * explain_sum_up to the caller. ERR_NOT_FOUND. */
 struct explanation;
+struct backlog;
+struct backlog_ask;
+struct backlog_page;
 NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                                     struct explanation *x, struct job_extent *extent);
+/* Counts what the waiting jobs of a queue, or of a page of queues, wait for (core/backlog.h), in
+ * the arena. The queue need not exist. */
+NODISCARD struct err engine_backlog(struct engine *e, instant now, struct str name, struct arena *a,
+                                    struct backlog *b);
+NODISCARD struct err engine_backlog_page(struct engine *e, instant now,
+                                         const struct backlog_ask *ask, struct arena *a,
+                                         struct backlog_page *page);
 /* Finds the oldest job that holds this unique key, without payload. */
 NODISCARD struct err engine_unique_find(struct engine *e, instant now, struct str key,
                                         struct arena *a, struct job *holder, bool *found);

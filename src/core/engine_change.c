@@ -271,11 +271,12 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, struct reru
                         struct arena *a, struct job *job)
 {
     struct job_extent extent;
-    struct str waits_for;
+    struct str waits_for = {0};
     TRY(engine_read(e, now, id, false, a, job, &extent));
     TRY(check_rerun(job, now, how.completed));
     TRY(engine_budget_check_again(e, job->options.budgets));
-    TRY(engine_depend_again(e, now, job, a, &waits_for));
+    if (!how.freed)
+        TRY(engine_depend_again(e, now, job, a, &waits_for));
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
     enum status from = s->status;

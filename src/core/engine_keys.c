@@ -256,6 +256,28 @@ bool engine_key_is_full(const struct engine *e, const struct queue *q, const str
     return k && is_full(k);
 }
 
+size_t engine_keys_parked(const struct queue *q, struct key_parked *most, size_t limit, size_t look,
+                          size_t *steps)
+{
+    size_t n = 0;
+    for (const struct list *i = q->slots.next; i != &q->slots && look > 0; i = i->next, look--) {
+        const struct key_slot *k = LIST_OF(i, const struct key_slot, node);
+        struct btree_entry first;
+        size_t at = n;
+        ++*steps;
+        while (at > 0 && most[at - 1].jobs < k->parked)
+            at--;
+        if (k->parked == 0 || at == limit)
+            continue;
+        must(btree_at_least(&q->parked, (struct btree_entry){k->number << RANK_BITS, 0, 0, 0},
+                            &first));
+        n += n < limit;
+        memmove(&most[at + 1], &most[at], (n - at - 1) * sizeof *most);
+        most[at] = (struct key_parked){{first.hi, first.lo}, k->parked};
+    }
+    return n;
+}
+
 /* --- another limit --- */
 
 void engine_keys_limited(struct engine *e, struct queue *q)

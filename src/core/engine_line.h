@@ -2,8 +2,8 @@
 #ifndef CORE_ENGINE_LINE_H
 #define CORE_ENGINE_LINE_H
 
-/* The part of engine_internal.h about lines of ready jobs and about budgets; by it alone this is
- * included. */
+/* The part of engine_internal.h about ready jobs that are kept back: lines, keys, budgets; by it
+ * alone this is included. */
 
 /* engine_line.c */
 bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
@@ -37,6 +37,16 @@ struct id engine_line_oldest(const struct queue *q);
 uint64_t engine_line_bytes(const struct queue *q);
 void engine_line_check(const struct engine *e, const struct queue *q);
 void engine_line_queue_fini(struct engine *e, struct queue *q);
+
+/* engine_keys.c */
+/* The keys of the queue that have the most parked jobs, those with most first; no more than `limit`
+ * of the first `look` keys. Adds to *steps how many it has looked at. */
+struct key_parked {
+    struct id first; /* one of them */
+    uint64_t jobs;
+};
+size_t engine_keys_parked(const struct queue *q, struct key_parked *most, size_t limit, size_t look,
+                          size_t *steps);
 
 /* engine_budget.c */
 /* Counts an unfinished job that is there from now on; and that has ended. A budget whose record

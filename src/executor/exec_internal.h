@@ -145,6 +145,7 @@ struct executor {
     uv_loop_t *loop;
     struct rng rng;
     struct remote *server;
+    struct renewals *renewals; /* of leases; NULL: none yet */
     struct journal *journal;
     struct kube_config config;
     struct kube_client *kube;

@@ -14,6 +14,7 @@
 #include "base/must.h"
 #include "base/strmap.h"
 #include "client/client.h"
+#include "client/renewals.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"
@@ -23,7 +24,6 @@
 #define CALL_TIMEOUT ((span){15000})
 #define CLAIM_MAX    ((size_t)500)   /* jobs at a time */
 #define RENEW_MAX    ((span){20000}) /* a lease is renewed at least so often */
-#define RENEWING_MAX ((size_t)64)
 #define GANG_SEED    1
 
 /* After so many pods in a row for which the cluster had no room, so many jobs at a time find out
@@ -38,7 +38,7 @@ struct adoption {
     struct id job;
 };
 
-struct renewal {
+struct exec_renewal {
     struct executor *x;
     struct id job;
     int64_t run;
@@ -48,6 +48,11 @@ static span renew_every(const struct executor *x)
 {
     span third = {x->settings->lease.ms / 3};
     return third.ms < RENEW_MAX.ms ? third : RENEW_MAX;
+}
+
+static mono renew_at(const struct executor *x, mono since)
+{
+    return when_gather(when_after(since, renew_every(x)), (span){renew_every(x).ms / 4});
 }
 
 /* The server may have acted on the request although it did not say so. */
@@ -115,7 +120,7 @@ static void take_job(struct executor *x, struct str job)
         r = exec_runs_add(x, id, run);
     read_job(x, r, job, &a);
     r->adopted = false;
-    r->renew_at = when_after(when_mono(), renew_every(x));
+    r->renew_at = renew_at(x, when_mono());
     /* What came before is over for the server, or this run could not have begun. */
     for (struct exec_run *o = r->next; o; o = o->next)
         exec_runs_lose(x, o, "a later run has begun");
@@ -372,7 +377,7 @@ static void claim_if_room(struct executor *x, mono now, mono *next)
 
 static void on_renewed(void *ctx, const struct remote_answer *a)
 {
-    struct renewal *of = ctx;
+    struct exec_renewal *of = ctx;
     struct executor *x = of->x;
     struct exec_run *r = exec_runs_find(x, of->job, of->run);
     x->renewing--;
@@ -385,7 +390,7 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
     if (a->result == CALL_DONE || a->result == CALL_REFUSED) {
         r->adopted = false;
         r->renew_tries = 0;
-        r->renew_at = when_after(a->sent, renew_every(x));
+        r->renew_at = renew_at(x, a->sent);
     } else if (a->result == CALL_GONE) {
         r->adopted = false;
         exec_runs_lose(x, r, "its lease is lost");
@@ -396,20 +401,19 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
 
 static void renew(struct executor *x, struct exec_run *r)
 {
-    struct renewal *of = ALLOC(struct renewal);
-    char path[64], text[ID_TEXT_LEN];
-    struct buf body = {0};
-    *of = (struct renewal){x, r->job, r->run};
+    struct exec_renewal *of = ALLOC(struct exec_renewal);
+    char text[ID_TEXT_LEN], token[EXEC_TOKEN_LEN + 3];
+    int len = snprintf(token, sizeof token, "\"%s\"", r->token);
+    *of = (struct exec_renewal){x, r->job, r->run};
     id_format(r->job, text);
-    snprintf(path, sizeof path, "/jobs/%.25s/renew", text);
-    buf_print(&body, "{\"run\":%" PRId64 ",\"lease_ms\":%" PRId64, r->run, x->settings->lease.ms);
-    if (*r->token)
-        buf_print(&body, ",\"token\":\"%s\"", r->token);
-    buf_byte(&body, '}');
     r->renewing = true;
     x->renewing++;
-    remote_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_renewed, of);
-    buf_fini(&body);
+    renewals_add(x->renewals,
+                 &(struct lease_text){.job = {text, ID_TEXT_LEN},
+                                      .token = {token, *r->token ? (size_t)len : 0},
+                                      .run = r->run,
+                                      .lease = x->settings->lease},
+                 on_renewed, of);
 }
 
 /* A decision that cannot be delivered yet must not come too late: its pod is still there, or the
@@ -422,15 +426,18 @@ static bool wants_lease(const struct exec_run *r)
 
 static void renew_due(struct executor *x, mono now, mono *next)
 {
+    if (!x->renewals)
+        x->renewals = renewals_new(x->server, CALL_TIMEOUT);
     LIST_EACH (n, &x->runs) {
         struct exec_run *r = LIST_OF(n, struct exec_run, node);
         if (r->renewing || !wants_lease(r))
             continue;
         if (r->renew_at.ns > now.ns)
             exec_sooner(next, r->renew_at);
-        else if (x->renewing < RENEWING_MAX)
+        else
             renew(x, r);
     }
+    renewals_send(x->renewals);
 }
 
 void exec_leases_renew_all(struct executor *x)
@@ -462,4 +469,7 @@ void exec_leases_stop(struct executor *x)
 void exec_leases_free(struct executor *x)
 {
     buf_fini(&x->claims.adopt_path);
+    if (x->renewals)
+        renewals_free(x->renewals);
+    x->renewals = NULL;
 }

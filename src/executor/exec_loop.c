@@ -271,9 +271,9 @@ static void close_executor(struct executor *x)
     uv_timer_stop(&x->due);
     exec_metrics_stop(x);
     exec_follow_free(x);
+    exec_leases_free(x);
     if (x->server)
         remote_free(x->server);
-    exec_leases_free(x);
     exec_watch_stop(x);
     if (x->kube)
         kube_client_free(x->kube);

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "net/peer.h"
 #include "net/tls.h"
 
 #define INPUT_SIZE ((size_t)64 * 1024)
@@ -111,6 +112,8 @@ static void on_closed(uv_handle_t *handle)
     give_back(set, &c->wire);
     give_back(set, &c->sending);
     tls_free(c->tls);
+    if (!c->peer_is_lent)
+        peer_free(c->peer);
     free(c);
     if (--set->count == 0)
         uv_timer_stop(&set->tick);
@@ -384,6 +387,13 @@ struct conn *conn_adopt(struct conn_set *set, int fd, const struct protocol *p)
     if (e < 0)
         close(fd);
     return begin(c, e);
+}
+
+const struct http_peer *conn_peer(struct conn *c)
+{
+    if (!c->peer)
+        c->peer = peer_new(&c->tcp, c->tls);
+    return c->peer;
 }
 
 struct conn *conn_imagine(struct conn_set *set, const struct protocol *p)

@@ -69,7 +69,9 @@ struct conn {
     void *state;
     LIST_ENTRY(conn) link;
     TAILQ_ENTRY(conn) dirty_link, wake_link, room_link;
-    struct tls *tls;    /* NULL: none */
+    struct tls *tls;        /* NULL: none */
+    struct http_peer *peer; /* NULL: nobody has asked; its own unless peer_is_lent */
+    bool peer_is_lent;
     void *line;         /* of a relay (net/relay.h); NULL: none */
     uint64_t elsewhere; /* unread bytes that another thread counts */
     struct buf out;     /* gathered in this turn */
@@ -154,6 +156,8 @@ struct conn *conn_adopt(struct conn_set *set, int fd, const struct protocol *p);
 struct conn *conn_imagine(struct conn_set *set, const struct protocol *p);
 /* Another protocol takes over, with a state of its own; nothing may be under way. */
 void conn_become(struct conn *c, const struct protocol *p);
+/* Who is at its other end; of one without a socket, who was set. */
+const struct http_peer *conn_peer(struct conn *c);
 /* Where to add output; it leaves with this turn's write. */
 struct buf *conn_out(struct conn *c);
 /* The same for use in before_write, which is followed by the write in any case. */

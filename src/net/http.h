@@ -187,6 +187,16 @@ bool http_is_overloaded(const struct http_exchange *x);
 bool http_is_head(const struct http_exchange *x);
 /* The request came over TLS. */
 bool http_is_tls(const struct http_exchange *x);
+/* Who is at the other end. Valid as long as the exchange has a connection: during the handler. */
+#define HTTP_ADDRESS_MAX 48
+struct http_peer {
+    char address[HTTP_ADDRESS_MAX]; /* numeric, without the port; empty: not known */
+    /* Of the certificate that it has shown, and that was checked; empty: none. */
+    struct str subject; /* as in RFC 2253: "CN=mail,O=Acme" */
+    struct str names;   /* further ones, each ended by '\n': "DNS:a.example", "URI:spiffe://a/b",
+                         * "email:a@b.example"; of some kinds only, and without odd ones */
+};
+const struct http_peer *http_peer(struct http_exchange *x);
 /* The peer has gone. The exchange must be replied to all the same, but nobody reads the answer. */
 bool http_is_gone(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));

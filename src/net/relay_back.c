@@ -401,6 +401,8 @@ static struct conn *open_line(struct relay *r, struct relay_line *line)
     h->relay = r;
     h->line = line;
     line->there = c;
+    c->peer = line->peer;
+    c->peer_is_lent = true;
     return c;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "net/peer.h"
 #include "net/relay_internal.h"
 
 /* What may be on its way to the back before further requests wait, and what is posted before the
@@ -75,10 +76,12 @@ static void post_of(struct relay *r, const struct relay_call *call, enum relay_k
                 .kind = kind, .line = call->line, .number = call->number, .amount = amount});
 }
 
-/* What the back gave to a stream no longer takes memory here. */
+/* What the back gave to a stream no longer takes memory here. Not of a call that is lost: its line
+ * may have gone, and after it has said so nothing may mention it, or the back could read of a line
+ * that is freed. */
 static void settle(struct relay *r, struct relay_call *call)
 {
-    if (call->owed && !call->over)
+    if (call->owed && call->x && !call->over)
         post_of(r, call, RELAY_WRITTEN, call->owed);
     call->owed = 0;
 }
@@ -89,7 +92,6 @@ static void lose(struct relay *r, struct relay_call *call)
     struct http_exchange *x = call->x;
     call->x = NULL;
     atomic_store(&call->lost, true);
-    settle(r, call);
     if (call->over)
         call_free(r, call);
     else
@@ -125,7 +127,7 @@ static struct relay_line *line_of(struct relay *r, struct conn *c)
         return c->line;
     struct relay_line *line = aligned_alloc(64, sizeof *line);
     must(line);
-    *line = (struct relay_line){.conn = c};
+    *line = (struct relay_line){.conn = c, .peer = peer_new(&c->tcp, c->tls)};
     LIST_INIT(&line->calls);
     LIST_INSERT_HEAD(&r->lines, line, link);
     c->line = line;
@@ -293,6 +295,7 @@ static void free_line(struct relay_line *line)
 {
     must(!line->conn && LIST_EMPTY(&line->calls));
     LIST_REMOVE(line, link);
+    peer_free(line->peer);
     free(line);
 }
 
@@ -457,6 +460,7 @@ void relay_front_free(struct relay *r)
         while ((call = LIST_FIRST(&line->calls)))
             call_free(r, call);
         LIST_REMOVE(line, link);
+        peer_free(line->peer);
         free(line);
     }
     while ((call = LIST_FIRST(&r->spares))) {

@@ -81,6 +81,7 @@ struct relay_line {
     LIST_ENTRY(relay_line) link, report_link;
     struct conn *conn; /* NULL: gone */
     struct relay_calls calls;
+    struct http_peer *peer; /* set before the back hears of the line; it may read it */
     uint64_t numbers;
     uint64_t received; /* bytes of replies so far */
     uint64_t asked;    /* bytes of requests that are not answered */

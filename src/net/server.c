@@ -364,6 +364,12 @@ bool http_is_tls(const struct http_exchange *x)
     return x->server->settings.tls;
 }
 
+const struct http_peer *http_peer(struct http_exchange *x)
+{
+    static const struct http_peer unknown;
+    return x->conn ? conn_peer(x->conn) : &unknown;
+}
+
 bool http_is_gone(const struct http_exchange *x)
 {
     return !x->conn;

@@ -308,6 +308,54 @@ bool tls_speaks_h2(const struct tls *t)
     return len == 2 && memcmp(name, "h2", 2) == 0;
 }
 
+/* What has control characters or is not ASCII could be taken for another name. */
+static bool is_plain(const unsigned char *at, int len)
+{
+    for (int i = 0; i < len; i++)
+        if (at[i] < 0x20 || at[i] >= 0x7f)
+            return false;
+    return len > 0;
+}
+
+static void add_name(struct buf *names, const GENERAL_NAME *name)
+{
+    const char *kind = name->type == GEN_DNS     ? "DNS:"
+                       : name->type == GEN_URI   ? "URI:"
+                       : name->type == GEN_EMAIL ? "email:"
+                                                 : NULL;
+    if (!kind)
+        return;
+    const ASN1_IA5STRING *text = name->d.ia5; /* of all three */
+    const unsigned char *at = ASN1_STRING_get0_data(text);
+    int len = ASN1_STRING_length(text);
+    if (is_plain(at, len))
+        buf_print(names, "%s%.*s\n", kind, len, (const char *)at);
+}
+
+static void add_names(struct buf *names, const X509 *cert)
+{
+    GENERAL_NAMES *all = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+    for (int i = 0; i < sk_GENERAL_NAME_num(all); i++)
+        add_name(names, sk_GENERAL_NAME_value(all, i));
+    GENERAL_NAMES_free(all);
+}
+
+void tls_read_peer(const struct tls *t, struct buf *subject, struct buf *names)
+{
+    X509 *cert = t->failed ? NULL : SSL_get0_peer_certificate(t->ssl);
+    if (!cert || SSL_get_verify_result(t->ssl) != X509_V_OK)
+        return;
+    BIO *out = BIO_new(BIO_s_mem());
+    must(out);
+    char *at;
+    /* Escapes all that is not printable ASCII. */
+    X509_NAME_print_ex(out, X509_get_subject_name(cert), 0, XN_FLAG_RFC2253);
+    long len = BIO_get_mem_data(out, &at);
+    buf_add(subject, at, len > 0 ? (size_t)len : 0);
+    BIO_free(out);
+    add_names(names, cert);
+}
+
 const char *tls_why(const struct tls *t)
 {
     return t->why;

@@ -49,6 +49,9 @@ enum tls_event tls_read(struct tls *t, char *to, size_t size, size_t *len);
 bool tls_is_ready(const struct tls *t);
 /* The client has chosen HTTP/2 by ALPN. */
 bool tls_speaks_h2(const struct tls *t);
+/* Adds who the client is by the certificate that it has shown, once the handshake is complete:
+ * subject and names of struct http_peer (net/http.h). Nothing if it has shown none. */
+void tls_read_peer(const struct tls *t, struct buf *subject, struct buf *names);
 const char *tls_why(const struct tls *t);
 /* Encrypts `plain`, once the handshake is complete, and adds it and messages of the handshake to
  * the bytes for the socket. */

@@ -50,8 +50,11 @@ static void take(void *ctx, struct token *t)
         log_error("access: token %.*s is not taken in: %s", TOKEN_ID_LEN, t->id, room.msg);
         token_free(t);
     } else {
+        struct arena scratch = {0};
+        struct str trail = api_trail_of_server("createToken", "new-tokens", &scratch);
         in->pending++;
-        api_token_keep(in->api, t, on_kept, in);
+        api_token_keep(in->api, t, trail, on_kept, in);
+        arena_fini(&scratch);
     }
 }
 

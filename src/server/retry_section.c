@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/api.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -52,6 +53,7 @@ void retry_section_apply(struct backend *b, const char *file, struct str section
                                                        .ahead = start,
                                                        .from_file = true,
                                                        .at_start = start};
+    c.trail = api_trail_of_server("putRetrySettings", file, &tree);
     backend_submit(b, &c);
     arena_fini(&tree);
 }

@@ -24,8 +24,10 @@
 #include "server/retry_section.h"
 #include "server/rounds.h"
 #include "server/settings.h"
+#include "server/settings_backend.h"
 #include "server/task_api.h"
 #include "server/zones.h"
+#include "console/console.h"
 #include "jq/pool.h"
 #include "store/rocks.h"
 #include "store/snapshot.h"
@@ -40,6 +42,7 @@ struct server {
     struct machine_files files;
     uv_loop_t loop;
     uv_async_t wake;     /* by the commit thread: a batch is done */
+    uv_poll_t written;   /* likewise, by the kernel */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
     uv_timer_t due;      /* the next deadline */
     uv_idle_t at_once;   /* active while the next turn need not wait for anything */
@@ -58,6 +61,7 @@ struct server {
     struct pool *jq;
     struct backend *backend;
     struct tokens *tokens;
+    struct identities *identities;
     struct api *api;
     struct task_api tasks;
     struct router *router;
@@ -182,6 +186,14 @@ static void on_wake(uv_async_t *w)
     turn(w->data);
 }
 
+/* A turn follows every round. */
+static void on_written(uv_poll_t *p, int status, int events)
+{
+    (void)p;
+    (void)status;
+    (void)events;
+}
+
 static void on_heartbeat(uv_timer_t *t)
 {
     api_heartbeat(((struct server *)t->data)->api);
@@ -219,8 +231,11 @@ static void drain(struct server *s, struct listener *l)
 static void on_drain_limit(uv_timer_t *t)
 {
     struct server *s = t->data;
-    log_warn("%d connections did not end within %d s; closing them", count_connections(s),
-             DRAIN_MS / 1000);
+    int count = count_connections(s);
+    if (count > 0)
+        log_warn("%d connections did not end within %d s; closing them", count, DRAIN_MS / 1000);
+    else
+        log_warn("what is under way did not end within %d s; stopping", DRAIN_MS / 1000);
     uv_stop(&s->loop);
 }
 
@@ -245,46 +260,6 @@ static void on_signal(uv_signal_t *h, int number)
 
 /* --- reading again --- */
 
-/* Fewer are read in a tenth of a second. */
-#define INDEX_JOBS_MIN 100000
-
-static struct backend_settings backend_settings(const struct settings *set)
-{
-    return (struct backend_settings){
-        .engine = {.retry = {.limit = set->retry_limit,
-                             .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
-                                         set->backoff_jitter}},
-                   .completed_retention = set->retain_completed,
-                   .completed_kept_max = (uint64_t)set->completed_kept,
-                   .dead_retention = set->retain_dead,
-                   .lost_worker_limit = (uint32_t)set->lost_worker_limit,
-                   .lost_worker_min_held = set->lost_worker_min_held,
-                   .in_flight_max = (uint64_t)set->in_flight_max,
-                   .budgets_max = (uint32_t)set->budgets_max,
-                   .retries_share = (uint32_t)set->retries_share,
-                   .avoid_required = set->avoid_required,
-                   .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
-        .retry_policy_enabled = set->retry_policy_enabled,
-        .when_no_policy = set->when_no_policy == SETTINGS_NO_POLICY_DEFAULT ? RETRY_FALLBACK_DEFAULT
-                                                                            : RETRY_FALLBACK_FAIL,
-        .sync = set->commit_mode == SETTINGS_FSYNC,
-        .sync_enqueues = set->enqueue_commit_mode == SETTINGS_FSYNC,
-        .event_retention = set->event_retention,
-        .metrics_queues = (uint32_t)set->metrics_queues,
-        .event_max_bytes = set->event_max_bytes,
-        .jq_request_limit = {set->jq_request_limit.ms > set->jq_time_limit.ms
-                                 ? set->jq_request_limit.ms
-                                 : set->jq_time_limit.ms},
-        .failure_history = (uint64_t)set->failure_history,
-        .failure_groups_max = (uint32_t)set->failure_groups_max,
-        .failure_group_retention = set->failure_group_retention,
-        .idempotency_retention = set->idempotency_retention,
-        .clock_jump_limit = set->clock_jump_limit,
-        .index_dir = set->index_snapshots ? set->root_dir : NULL,
-        .index_jobs_min = INDEX_JOBS_MIN,
-        .min_free_space = set->min_free_space};
-}
-
 static void start_heartbeat(struct server *s)
 {
     uint64_t beat = (uint64_t)s->settings.heartbeat_interval.ms;
@@ -305,7 +280,7 @@ static void adopt(struct server *s, const struct settings *fresh)
                      d->flag, s->settings.config);
     }
     log_set((enum log_level)s->settings.log_level, (enum log_format)s->settings.log_format);
-    struct backend_settings backend = backend_settings(&s->settings);
+    struct backend_settings backend = settings_backend(&s->settings);
     backend_configure(s->backend, &backend);
     api_set_strict(s->api, s->settings.strict);
     start_heartbeat(s);
@@ -350,6 +325,11 @@ static struct err open_store(struct server *s)
                                    .notify = notify,
                                    .ctx = s};
     TRY(rocks_open(&rocks, &s->store));
+    int fd = store_wake_fd(s->store);
+    if (fd >= 0) {
+        must(uv_poll_init(&s->loop, &s->written, fd) == 0);
+        uv_poll_start(&s->written, UV_READABLE, on_written);
+    }
     return snapshot_sweep(s->settings.root_dir);
 }
 
@@ -408,7 +388,7 @@ static struct err open_backend(struct server *s)
                       .zone = find_zone,
                       .zones = s->zones,
                       .evaluator = pool_evaluator(s->jq)};
-    struct backend_settings settings = backend_settings(set);
+    struct backend_settings settings = settings_backend(set);
     return embedded_new(&settings, &env, &s->backend);
 }
 
@@ -531,6 +511,8 @@ static void close_all(struct server *s)
         backend_free(s->backend);
     if (s->jq)
         pool_close(s->jq);
+    if (s->store && store_wake_fd(s->store) >= 0)
+        uv_close((uv_handle_t *)&s->written, NULL); /* before its descriptor is closed */
     if (s->store)
         store_close(s->store);
     zones_free(s->zones);
@@ -583,6 +565,15 @@ static struct err begin_log(const struct settings *set)
     return logfile_begin(&log);
 }
 
+static void open_identities(struct server *s)
+{
+    s->tokens = tokens_new();
+    const struct identities_settings who = {.tokens = s->tokens,
+                                            .wrong_max = (uint32_t)s->settings.wrong_credentials,
+                                            .seed = random_seed()};
+    s->identities = identities_new(&who);
+}
+
 static struct err start(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -593,7 +584,7 @@ static struct err start(struct server *s)
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
-    s->tokens = tokens_new();
+    open_identities(s);
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,
@@ -602,6 +593,7 @@ static struct err start(struct server *s)
                                .compact_stop = compact_stop,
                                .loop = &s->loop,
                                .tokens = s->tokens,
+                               .identities = s->identities,
                                .admin_loopback = gate_is_loopback(set->admin_host),
                                .now = env_now,
                                .machine = read_machine,
@@ -609,8 +601,11 @@ static struct err start(struct server *s)
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
+    if (!set->no_console)
+        router_mount(s->router, console_front_end());
     const struct task_api_env env = {.backend = s->backend,
                                      .tokens = s->tokens,
+                                     .identities = s->identities,
                                      .router = s->router,
                                      .loop = &s->loop,
                                      .now = env_now,
@@ -674,8 +669,10 @@ int serve_main(int argc, char **argv)
         api_free(s.api);
         task_api_close(&s.tasks);
     }
-    if (s.code == 0)
+    if (s.code == 0) {
+        identities_free(s.identities);
         tokens_free(s.tokens);
+    }
     router_free(s.router);
     settings_free(&s.settings);
     return s.code;

@@ -53,6 +53,8 @@ static const struct option_def table[] = {
      .help = "only serve clients there with a certificate from this CA"},
     {"no-admin", NULL, OPTION_SWITCH, AT(no_admin), ENV_BOTH("NO_ADMIN"),
      .help = "start no admin listener"},
+    {"no-console", NULL, OPTION_SWITCH, AT(no_console), ENV("NO_CONSOLE"),
+     .help = "serve no web console at /console"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
      .help = "listen on an address that other machines can reach without requiring client "
              "certificates; refused unless this is given"},
@@ -122,6 +124,16 @@ static const struct option_def table[] = {
              "gone, "
              "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
+    {"wrong-credentials", "COUNT", OPTION_INT, AT(wrong_credentials), .max = 100000,
+     ENV("WRONG_CREDENTIALS"), .def = "60",
+     .help = "how often wrong credentials may come from an address in a minute; further ones are "
+             "answered with 429; 0: any number"},
+    {"audit-retention", "DURATION", OPTION_SPAN, AT(audit_retention), ENV("AUDIT_RETENTION"),
+     .def = "365d", .help = "how long changes by people, which GET /audit returns, are kept",
+     .live = true},
+    {"audit-max", "COUNT", OPTION_INT, AT(audit_max), .min = 100, .max = 1000000000,
+     ENV("AUDIT_MAX"), .def = "1000000",
+     .help = "how many of them are kept; the oldest are deleted first", .live = true},
     {"failure-groups", "COUNT", OPTION_INT, AT(failure_groups_max), .max = 100000,
      ENV("FAILURE_GROUPS"), .def = "10000",
      .help = "how many groups of failures that are alike are kept and counted, each in up to 3 KiB "
@@ -171,8 +183,9 @@ static const struct option_def table[] = {
              "policy has no antiAffinity.requiredFor; then it may run there, too",
      .live = true},
     {"index-snapshots", NULL, OPTION_SWITCH, AT(index_snapshots), ENV("INDEX_SNAPSHOTS"),
+     .def = "on",
      .help = "with 100,000 jobs or more: keep a snapshot of the indexes in the root directory, so "
-             "that a start need not read every job"},
+             "that a start need not read every job; =off: do without"},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide about failed jobs; PUT /settings/retry overrides "

@@ -35,6 +35,7 @@ struct settings {
     bool admin_wanted;       /* it was requested explicitly: continuing without it would be wrong */
     struct settings_tls admin_tls;
     bool no_admin;
+    bool no_console;
     int commit_mode;         /* enum settings_commit_mode */
     int enqueue_commit_mode; /* likewise */
     int64_t retry_limit;
@@ -47,6 +48,9 @@ struct settings {
     int64_t metrics_queues;
     span event_retention;
     uint64_t event_max_bytes;
+    int64_t wrong_credentials;
+    span audit_retention;
+    int64_t audit_max;
     int64_t failure_history;    /* 0: none */
     int64_t failure_groups_max; /* 0: none */
     span failure_group_retention;

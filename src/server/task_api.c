@@ -35,6 +35,7 @@ struct err task_api_open(struct task_api *t, struct api *api, const struct setti
     struct taskcluster_settings settings = {.claim_timeout = s->taskcluster_claim_timeout,
                                             .access = t->access,
                                             .tokens = env->tokens,
+                                            .identities = env->identities,
                                             .needs_clients = !env->loopback,
                                             .seed = ~env->seed,
                                             .artifact_dir = artifacts,

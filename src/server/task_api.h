@@ -19,6 +19,7 @@ struct task_api {
 struct task_api_env {
     struct backend *backend;
     struct tokens *tokens;
+    struct identities *identities;
     struct router *router;
     uv_loop_t *loop;
     instant (*now)(void *ctx);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "store/index_file_internal.h"
 
 #define QUEUED_MAX ((size_t)4 << 20)   /* bytes that wait for the thread */
-#define SYNC_EVERY ((uint64_t)8 << 20) /* so that no sync writes much at once */
+#define SYNC_EVERY ((uint64_t)2 << 20) /* so that no sync writes much at once */
 #define CHUNKS_MAX 64
 
 struct index_writer {
@@ -27,7 +28,8 @@ struct index_writer {
     pthread_cond_t changed;
     struct buf queue[CHUNKS_MAX];
     size_t queued, queued_bytes;
-    bool finishing, stopping, ended;
+    bool finishing, ended;
+    _Atomic bool stopping; /* looked at while a write is under way, too */
     struct index_head head;
     struct err result;
     uint64_t written; /* the writing side's, under the lock */
@@ -119,6 +121,8 @@ static bool write_some(struct index_writer *w)
     pthread_mutex_unlock(&w->lock);
     struct err err = w->fd < 0 ? begin_file(w) : err_none();
     for (size_t i = 0; i < count; i++) {
+        if (err.code == ERR_OK && w->stopping)
+            err = err_make(ERR_STOPPING, "it was given up");
         if (err.code == ERR_OK)
             err = write_frame(w, INDEX_FRAME_CHUNK, list[i].at, list[i].len);
         buf_fini(&list[i]);

@@ -62,4 +62,9 @@ NODISCARD struct err index_image_open(const char *dir, struct index_image *image
 NODISCARD struct err index_image_read(struct str bytes, struct index_image *image);
 void index_image_close(struct index_image *image);
 
+/* Removes what a writer that was killed has left, if anything. */
+void index_file_sweep(const char *dir);
+/* Removes the file, if there is one. */
+void index_file_remove(const char *dir);
+
 #endif

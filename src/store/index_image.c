@@ -16,6 +16,8 @@
 #include "store/folder.h"
 #include "store/index_file_internal.h"
 
+#define READ_BYTES ((size_t)1 << 20) /* at a time; what has come is checked meanwhile */
+
 void index_put(char *at, uint64_t v, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -40,24 +42,6 @@ static struct err damaged(size_t at)
     return err_make(ERR_CORRUPT, "the file " INDEX_FILE_NAME " is damaged at byte %zu", at);
 }
 
-/* The frame at *at, which it moves. */
-static struct err read_frame(struct str bytes, size_t *at, uint64_t *kind, struct str *contents)
-{
-    const char *head = bytes.at + *at;
-    size_t left = bytes.len - *at;
-    if (left < INDEX_FRAME_HEAD || get(head, 8) != *at)
-        return damaged(*at);
-    *kind = get(head + 8, 4);
-    size_t len = get(head + 12, 4);
-    if (len > left - INDEX_FRAME_HEAD)
-        return damaged(*at);
-    *contents = (struct str){head + INDEX_FRAME_HEAD, len};
-    if (get(head + 16, 4) != index_frame_checksum(head, contents->at, len))
-        return damaged(*at);
-    *at += INDEX_FRAME_HEAD + len;
-    return err_none();
-}
-
 static void read_head(struct str contents, struct index_head *h)
 {
     uint64_t *const numbers = (uint64_t *)h;
@@ -75,73 +59,149 @@ static struct err check_begin(struct str bytes)
     return err_none();
 }
 
+/* Reading goes on from frame to frame, as far as the bytes have come. */
+struct progress {
+    struct index_image *image;
+    size_t cap;
+    size_t at;    /* the next frame */
+    size_t there; /* bytes that have come */
+    bool ended;   /* by the frame of the end */
+};
+
+static struct err add_frame(struct progress *p, uint64_t kind, struct str contents)
+{
+    struct index_image *image = p->image;
+    p->ended = kind == INDEX_FRAME_END;
+    if (p->ended && (contents.len != sizeof(struct index_head) || p->at != image->bytes.len))
+        return damaged(p->at);
+    if (p->ended) {
+        read_head(contents, &image->head);
+        return err_none();
+    }
+    if (kind != INDEX_FRAME_CHUNK)
+        return damaged(p->at);
+    ALLOC_GROW(image->chunks, image->count, p->cap, 64);
+    image->chunks[image->count++] = contents;
+    return err_none();
+}
+
+/* The next frame; *more is false if its bytes have not come yet. */
+static struct err read_frame(struct progress *p, bool *more)
+{
+    struct str bytes = p->image->bytes;
+    const char *head = bytes.at + p->at;
+    *more = p->there - p->at >= INDEX_FRAME_HEAD;
+    if (bytes.len - p->at < INDEX_FRAME_HEAD || p->ended)
+        return damaged(p->at);
+    if (!*more)
+        return err_none();
+    size_t len = get(head + 12, 4);
+    if (get(head, 8) != p->at || len > bytes.len - p->at - INDEX_FRAME_HEAD)
+        return damaged(p->at);
+    *more = p->there - p->at - INDEX_FRAME_HEAD >= len;
+    if (!*more)
+        return err_none();
+    struct str contents = {head + INDEX_FRAME_HEAD, len};
+    if (get(head + 16, 4) != index_frame_checksum(head, contents.at, len))
+        return damaged(p->at);
+    p->at += INDEX_FRAME_HEAD + len;
+    return add_frame(p, get(head + 8, 4), contents);
+}
+
+/* So many bytes of the image have come. */
+static struct err go_on(struct progress *p, size_t there)
+{
+    bool more = true;
+    bool begins = p->at == 0 && there >= INDEX_BEGIN_LEN;
+    p->there = there;
+    if (begins)
+        TRY(check_begin(p->image->bytes));
+    if (begins)
+        p->at = INDEX_BEGIN_LEN;
+    while (more && p->at > 0 && !(p->ended && p->at == p->image->bytes.len))
+        TRY(read_frame(p, &more));
+    return err_none();
+}
+
+static struct err end(struct progress *p)
+{
+    return p->ended ? err_none() : damaged(p->at);
+}
+
 struct err index_image_read(struct str bytes, struct index_image *image)
 {
-    size_t at = INDEX_BEGIN_LEN, cap = 0;
-    uint64_t kind = INDEX_FRAME_CHUNK;
-    struct str contents;
-    struct err err = check_begin(bytes);
     *image = (struct index_image){.bytes = bytes};
-    while (err.code == ERR_OK && kind == INDEX_FRAME_CHUNK) {
-        err = read_frame(bytes, &at, &kind, &contents);
-        if (err.code != ERR_OK || kind != INDEX_FRAME_CHUNK)
-            break;
-        ALLOC_GROW(image->chunks, image->count, cap, 64);
-        image->chunks[image->count++] = contents;
-    }
-    bool whole =
-        kind == INDEX_FRAME_END && at == bytes.len && contents.len == sizeof(struct index_head);
-    if (err.code == ERR_OK && !whole)
-        err = damaged(at);
+    struct progress p = {.image = image};
+    struct err err = go_on(&p, bytes.len);
     if (err.code == ERR_OK)
-        read_head(contents, &image->head);
-    else
-        free(image->chunks);
+        err = end(&p);
     if (err.code != ERR_OK)
-        *image = (struct index_image){0};
+        index_image_close(image);
     return err;
 }
 
-static struct err map(const char *path, struct str *bytes)
+/* --- from the file --- */
+
+/* The file is read, not mapped: a part that the disk cannot give is an error then, and no
+ * signal. */
+static struct err read_file(int fd, const char *path, struct progress *p)
+{
+    size_t there = 0, len = p->image->bytes.len;
+    char *bytes = (char *)(uintptr_t)p->image->bytes.at;
+    while (there < len) {
+        size_t left = len - there;
+        ssize_t n = pread(fd, bytes + there, left < READ_BYTES ? left : READ_BYTES, (off_t)there);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return folder_error("read", path);
+        if (n == 0)
+            return damaged(there);
+        there += (size_t)n;
+        TRY(go_on(p, there));
+    }
+    return end(p);
+}
+
+static struct err read_open(int fd, const char *path, struct index_image *image)
 {
     struct stat st;
+    struct progress p = {.image = image};
+    if (fstat(fd, &st) != 0)
+        return folder_error("look at", path);
+    if (st.st_size < INDEX_BEGIN_LEN)
+        return damaged((size_t)st.st_size);
+    size_t len = (size_t)st.st_size;
+    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return folder_error("get memory for", path);
+    image->bytes = (struct str){at, len};
+    image->mapped = true;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return read_file(fd, path, &p);
+}
+
+static struct err read_path(const char *path, struct index_image *image)
+{
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return err_make(ERR_NOT_FOUND, "there is no snapshot of the indexes");
+        return err_make(ERR_NOT_FOUND, "there is none");
     if (fd < 0)
         return folder_error("open", path);
-    struct err err = fstat(fd, &st) == 0 ? err_none() : folder_error("look at", path);
-    if (err.code == ERR_OK && st.st_size < INDEX_BEGIN_LEN)
-        err = damaged((size_t)st.st_size);
-    void *at = MAP_FAILED;
-    if (err.code == ERR_OK) {
-        at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (at == MAP_FAILED)
-            err = folder_error("read", path);
-    }
+    struct err err = read_open(fd, path, image);
     close(fd);
-    if (err.code != ERR_OK)
-        return err;
-    madvise(at, (size_t)st.st_size, MADV_SEQUENTIAL);
-    madvise(at, (size_t)st.st_size, MADV_WILLNEED);
-    *bytes = (struct str){at, (size_t)st.st_size};
     return err;
 }
 
 struct err index_image_open(const char *dir, struct index_image *image)
 {
     struct buf path = {0};
-    struct str bytes;
+    *image = (struct index_image){0};
     buf_print(&path, "%s/%s%c", dir, INDEX_FILE_NAME, 0);
-    struct err err = map(path.at, &bytes);
+    struct err err = read_path(path.at, image);
     buf_fini(&path);
     if (err.code != ERR_OK)
-        return err;
-    err = index_image_read(bytes, image);
-    if (err.code != ERR_OK)
-        munmap((void *)(uintptr_t)bytes.at, bytes.len);
-    else
-        image->mapped = true;
+        index_image_close(image);
     return err;
 }
 
@@ -151,4 +211,24 @@ void index_image_close(struct index_image *image)
         munmap((void *)(uintptr_t)image->bytes.at, image->bytes.len);
     free(image->chunks);
     *image = (struct index_image){0};
+}
+
+/* --- removing --- */
+
+static void remove_name(const char *dir, const char *name)
+{
+    struct buf path = {0};
+    buf_print(&path, "%s/%s%c", dir, name, 0);
+    unlink(path.at);
+    buf_fini(&path);
+}
+
+void index_file_sweep(const char *dir)
+{
+    remove_name(dir, INDEX_FILE_TMP);
+}
+
+void index_file_remove(const char *dir)
+{
+    remove_name(dir, INDEX_FILE_NAME);
 }

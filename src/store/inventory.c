@@ -312,7 +312,7 @@ static bool is_ours(const char *name)
 {
     static const char *const begin[] = {"LOCK",       "LOG",       "MANIFEST-",  "OPTIONS-",
                                         "IDENTITY",   "snapshot",  "lost+found", INVENTORY_FILE,
-                                        "issuer-key", "artifacts", "segment-"};
+                                        "issuer-key", "artifacts", "segment-",   "INDEX"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; i < COUNT(begin); i++)
         if (strncmp(name, begin[i], strlen(begin[i])) == 0)

@@ -9,7 +9,7 @@
  * go of them:
  *
  *     log_append(l, batch, sync, &number)    begins
- *     log_wait(l, number)                    or log_durable, after a notice
+ *     log_wait(l, number)                    or log_ended, after a notice
  *     log_release(l, number)                 tables hold everything up to it
  *     log_replay(l, from, fn, ctx)           what they do not hold, after the next opening
  *
@@ -36,9 +36,11 @@ typedef struct err (*log_replay_fn)(void *ctx, uint64_t number, struct str batch
 
 struct log_vt {
     struct err (*append)(struct log *l, struct str batch, bool sync, uint64_t *number);
+    struct err (*begin)(struct log *l, struct str batch, bool sync, uint64_t *number); /* or NULL */
     bool (*is_ready)(const struct log *l, size_t len, bool sync);
     uint64_t (*durable)(struct log *l);
     uint64_t (*first)(struct log *l);
+    bool (*ended)(struct log *l, uint64_t number, struct err *result);
     struct err (*wait)(struct log *l, uint64_t number);
     struct err (*replay)(struct log *l, uint64_t from, log_replay_fn fn, void *ctx);
     void (*release)(struct log *l, uint64_t number);
@@ -61,8 +63,17 @@ NODISCARD static inline struct err log_append(struct log *l, struct str batch, b
     return l->vt->append(l, batch, sync, number);
 }
 
-/* Whether log_append would begin a batch of that length at once: without a write of its own, and
- * without waiting for others. */
+/* The same for whoever will not wait: where that is possible it is written without anybody's help,
+ * and not by whoever calls log_wait, or log_durable and log_ended. */
+NODISCARD static inline struct err log_begin(struct log *l, struct str batch, bool sync,
+                                             uint64_t *number)
+{
+    return l->vt->begin ? l->vt->begin(l, batch, sync, number)
+                        : l->vt->append(l, batch, sync, number);
+}
+
+/* Whether log_append or log_begin would begin a batch of that length at once: without a write of
+ * its own, and without waiting for others. */
 static inline bool log_is_ready(const struct log *l, size_t len, bool sync)
 {
     return l->vt->is_ready(l, len, sync);
@@ -79,6 +90,13 @@ static inline uint64_t log_durable(struct log *l)
 static inline uint64_t log_first(struct log *l)
 {
     return l->vt->first(l);
+}
+
+/* Whether the batch is durable, or the log has failed and it never will be: *result is what
+ * log_wait would return. Does not block. */
+static inline bool log_ended(struct log *l, uint64_t number, struct err *result)
+{
+    return l->vt->ended(l, number, result);
 }
 
 /* Blocks until the batch is durable, or the log has failed: ERR_DISK_FULL, ERR_IO. */

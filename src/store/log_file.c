@@ -157,12 +157,12 @@ static void *writer(void *ctx)
 static void await(struct log_file *f, uint64_t number)
 {
     while (f->durable < number && (f->failed.code == ERR_OK || is_written_to(f))) {
+        if (f->settings.threads == 0 && write_next(f))
+            continue;
         if (f->settings.ring) {
             look_at_ring(f, true);
             continue;
         }
-        if (f->settings.threads == 0 && write_next(f))
-            continue;
         if (f->durable < number && (f->failed.code == ERR_OK || is_written_to(f)))
             pthread_cond_wait(&f->done, &f->lock);
     }
@@ -205,7 +205,8 @@ NODISCARD static struct err prepare(struct log_file *f, size_t size, bool sync)
     return log_file_make_room(f, size);
 }
 
-static struct err file_append(struct log *l, struct str batch, bool sync, uint64_t *number)
+NODISCARD static struct err append(struct log *l, struct str batch, bool sync, bool on_ring,
+                                   uint64_t *number)
 {
     struct log_file *f = file_of(l);
     size_t size = log_frame_size(batch.len);
@@ -227,7 +228,7 @@ static struct err file_append(struct log *l, struct str batch, bool sync, uint64
         f->dirty = !sync;
         *number = ++f->appended;
         s->state = SLOT_QUEUED;
-        if (f->settings.ring)
+        if (on_ring && f->settings.ring && size <= LOG_RING_MAX)
             begin_on_ring(f, s);
         else
             pthread_cond_signal(&f->work);
@@ -236,6 +237,16 @@ static struct err file_append(struct log *l, struct str batch, bool sync, uint64
         e.code = ERR_IO; /* to try it again is of no use */
     pthread_mutex_unlock(&f->lock);
     return e;
+}
+
+static struct err file_append(struct log *l, struct str batch, bool sync, uint64_t *number)
+{
+    return append(l, batch, sync, false, number);
+}
+
+static struct err file_begin(struct log *l, struct str batch, bool sync, uint64_t *number)
+{
+    return append(l, batch, sync, true, number);
 }
 
 static bool file_is_ready(const struct log *l, size_t len, bool sync)
@@ -264,6 +275,20 @@ static uint64_t file_first(struct log *l)
     const struct log_file *f = file_of(l);
     must(f->appended == f->found.last);
     return f->found.first ? f->found.first->before + 1 : f->found.last + 1;
+}
+
+static bool file_ended(struct log *l, uint64_t number, struct err *result)
+{
+    struct log_file *f = file_of(l);
+    pthread_mutex_lock(&f->lock);
+    must(number <= f->appended);
+    if (f->settings.ring)
+        look_at_ring(f, false);
+    bool durable = f->durable >= number;
+    *result = durable ? err_none() : f->failed;
+    bool ended = durable || (f->failed.code != ERR_OK && !is_written_to(f));
+    pthread_mutex_unlock(&f->lock);
+    return ended;
 }
 
 static struct err file_wait(struct log *l, uint64_t number)
@@ -397,9 +422,11 @@ NODISCARD static struct err open_log(const struct log_file_settings *settings, b
 {
     static const struct log_vt vt = {
         .append = file_append,
+        .begin = file_begin,
         .is_ready = file_is_ready,
         .durable = file_durable,
         .first = file_first,
+        .ended = file_ended,
         .wait = file_wait,
         .replay = file_replay,
         .release = file_release,

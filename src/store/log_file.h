@@ -13,6 +13,10 @@
 
 #include "store/log.h"
 
+/* Frames of at most that many bytes go to the ring: for larger ones the kernel would start threads,
+ * which takes longer than to wait. */
+#define LOG_RING_MAX ((size_t)32 * 1024)
+
 struct log_file_settings {
     const char *dir; /* exists; other files in it are left alone */
     uint64_t from;   /* the first batch that tables do not hold; 1 at the beginning */
@@ -21,8 +25,9 @@ struct log_file_settings {
     /* The log is known to have had this batch: it must be there. 0: nothing is known. */
     uint64_t reached;
     bool lossy; /* batches were not synced: what follows a gap is given up, and that is logged */
-    /* Who writes: so many threads of its own; with 0 the one that waits; with a ring the kernel,
-     * and log_durable and log_wait look for what has ended. It serves this log alone until
+    /* Who writes: so many threads of its own; with 0 the one that waits; with a ring, and then no
+     * threads, the kernel what log_begin is given and is not larger than LOG_RING_MAX: log_durable,
+     * log_ended and log_wait look for what has ended. The ring serves this log alone until
      * log_close, and takes LOG_UNDER_WAY_MAX writes. */
     unsigned threads;
     struct log_ring *ring; /* log_ring.h; may be NULL */

@@ -108,6 +108,14 @@ static uint64_t memory_first(struct log *l)
     return memory_of(l)->before + 1;
 }
 
+static bool memory_ended(struct log *l, uint64_t number, struct err *result)
+{
+    const struct log_memory *m = memory_of(l);
+    must(number <= last_of(m));
+    *result = m->durable >= number ? err_none() : m->failed;
+    return m->durable >= number || m->failed.code != ERR_OK;
+}
+
 static struct err memory_wait(struct log *l, uint64_t number)
 {
     struct log_memory *m = memory_of(l);
@@ -172,6 +180,7 @@ struct err log_memory_open(struct log_memory *m, uint64_t from, struct log **out
         .is_ready = memory_is_ready,
         .durable = memory_durable,
         .first = memory_first,
+        .ended = memory_ended,
         .wait = memory_wait,
         .replay = memory_replay,
         .release = memory_release,

@@ -51,6 +51,7 @@ NODISCARD static struct err open_db(struct rocks *r)
         r->db = NULL;
     else
         sweep_options(r->dir);
+    rocks_pace_watch(r->pace, r->db);
     return rocks_err_of_tables(r, text, ERR_IO);
 }
 
@@ -237,11 +238,11 @@ static struct err rocks_reopen(struct store *s)
 static void rocks_close(struct store *s)
 {
     struct rocks *r = rocks_of(s);
+    rocks_await_end(r);
     pthread_mutex_lock(&r->lock);
     r->stopping = true;
     pthread_cond_signal(&r->to_thread);
     pthread_mutex_unlock(&r->lock);
-    /* It finishes a batch in progress before it checks stopping. */
     pthread_join(r->thread, NULL);
     await_snapshots(r);
     if (!r->broken) {
@@ -313,6 +314,7 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .commit = rocks_commit,
         .reap = rocks_reap,
         .wait = rocks_wait,
+        .wake_fd = rocks_wake_fd,
         .reopen = rocks_reopen,
         .number = rocks_number,
         .hold = rocks_hold,

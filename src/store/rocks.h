@@ -3,7 +3,9 @@
 #define STORE_ROCKS_H
 
 /* The store on RocksDB. Commits happen on a thread of its own; notify(ctx) is called on that thread
- * whenever a batch has ended, and must do nothing but wake the loop.
+ * whenever a batch has ended, and must do nothing but wake the loop. Small ones are written by the
+ * kernel without the thread, where it has an io_uring: then store_wake_fd tells of their end, and
+ * store_reap brings them to the tables.
  *
  * A commit that would leave too little room on the disk for what RocksDB still has to write out is
  * refused with ERR_DISK_FULL before any of it is written. store_reopen then fails with
@@ -20,6 +22,7 @@ struct rocks_settings {
      * is given up. Otherwise a gap is damage: ERR_CORRUPT. */
     bool lossy;
     uint64_t log_bytes; /* of commits, after which they are written to tables; 0: 256 MiB */
+    bool no_ring;       /* every commit on the thread */
     void (*notify)(void *ctx);
     void *ctx;
 };

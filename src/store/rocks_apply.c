@@ -15,18 +15,24 @@ static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
     }
 }
 
-/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
-struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len)
+static char *write_tables(struct rocks *r, const rocksdb_writeoptions_t *how, const struct batch *b,
+                          uint64_t number)
 {
     char *text = NULL;
     fill_writes(r->writes, b);
     rocks_number_put(r->writes, number);
-    rocksdb_write(r->db, r->unlogged, r->writes, &text);
+    rocksdb_write(r->db, how, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     if (b->bytes > ROCKS_KEEP_MAX) {
         rocksdb_writebatch_destroy(r->writes);
         r->writes = rocksdb_writebatch_create();
     }
+    return text;
+}
+
+/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
+NODISCARD static struct err counted(struct rocks *r, char *text, size_t len)
+{
     /* RocksDB stops writing after it has met damage in the background. */
     struct err e = rocks_err_of_tables(r, text, ERR_STORE);
     if (e.code == ERR_OK)
@@ -34,4 +40,21 @@ struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number, 
     if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
         e.code = ERR_STORE;
     return e;
+}
+
+struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len)
+{
+    return counted(r, write_tables(r, r->unlogged, b, number), len);
+}
+
+bool rocks_try_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len,
+                     struct err *result)
+{
+    char *text = write_tables(r, r->unlogged_at_once, b, number);
+    if (text && rocks_says(text, "Write stall")) {
+        rocksdb_free(text);
+        return false;
+    }
+    *result = counted(r, text, len);
+    return true;
 }

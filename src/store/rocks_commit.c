@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Commits: to the log, then to the tables, on a thread of their own. */
+/* Commits: to the log, then to the tables. A small one is begun and ended by the loop itself, and
+ * written by the kernel meanwhile (log_ring.h): to wake a thread and be woken by it takes as long
+ * as the disk. All that may block is for a thread: large batches, a log or a table that has to be
+ * made ready, the inventory. */
 
 #include "base/must.h"
 #include "store/batch_bytes.h"
+#include "store/log_file.h"
+#include "store/log_frame.h"
 #include "store/rocks_internal.h"
+
+/* Of a batch that the loop itself brings to the tables, in some tens of microseconds. */
+#define SMALL_OPS   ((size_t)24)
+#define SMALL_BYTES ((size_t)16 * 1024)
 
 NODISCARD struct err rocks_make_room(struct rocks *r)
 {
@@ -32,36 +41,56 @@ NODISCARD static struct err append(struct rocks *r, bool sync, uint64_t *number)
 }
 
 /* Every error of the log is ERR_STORE, except for a full disk. */
-NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
+static struct err err_of_log(struct err e)
 {
-    uint64_t number;
-    batch_bytes_write(b, &r->bytes);
-    size_t len = r->bytes.len;
-    struct err logged = append(r, sync, &number);
-    if (logged.code == ERR_OK)
-        logged = log_wait(r->log, number);
-    if (logged.code != ERR_OK && logged.code != ERR_DISK_FULL)
-        logged.code = ERR_STORE;
-    TRY(logged);
-    if (sync)
-        r->reached = number;
-    r->committed = number;
-    if (len > ROCKS_KEEP_MAX)
-        buf_fini(&r->bytes);
-    return rocks_apply(r, b, number, len);
+    if (e.code != ERR_OK && e.code != ERR_DISK_FULL)
+        e.code = ERR_STORE;
+    return e;
 }
 
-/* Commits r->batch. Called without the lock: until it has ended, nobody else changes what this
- * reads. */
+static void note_logged(struct rocks *r, uint64_t number)
+{
+    if (r->sync)
+        r->reached = number;
+    r->committed = number;
+}
+
+NODISCARD static struct err apply(struct rocks *r)
+{
+    size_t len = r->bytes.len;
+    if (len > ROCKS_KEEP_MAX)
+        buf_fini(&r->bytes);
+    return rocks_apply(r, r->batch, r->committed, len);
+}
+
+NODISCARD static struct err write_batch(struct rocks *r)
+{
+    uint64_t number;
+    batch_bytes_write(r->batch, &r->bytes);
+    struct err logged = append(r, r->sync, &number);
+    if (logged.code == ERR_OK)
+        logged = log_wait(r->log, number);
+    TRY(err_of_log(logged));
+    note_logged(r, number);
+    return apply(r);
+}
+
+static void end(struct rocks *r, struct err result)
+{
+    r->result = result;
+    r->broken = result.code != ERR_OK;
+    r->failure = result;
+}
+
+/* Commits r->batch, or what is left of that. Called without the lock: until it has ended, nobody
+ * else changes what this reads. */
 static void commit_batch(struct rocks *r)
 {
     if (r->broken) {
         r->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
         return;
     }
-    r->result = write_batch(r, r->batch, r->sync);
-    r->broken = r->result.code != ERR_OK;
-    r->failure = r->result;
+    end(r, r->in_log ? apply(r) : write_batch(r));
     if (!r->broken)
         rocks_note_commit(r);
 }
@@ -89,21 +118,82 @@ void *rocks_commit_thread(void *arg)
     return NULL;
 }
 
+static enum phase phase_of(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    enum phase phase = r->phase;
+    pthread_mutex_unlock(&r->lock);
+    return phase;
+}
+
+static void set_phase(struct rocks *r, enum phase phase)
+{
+    pthread_mutex_lock(&r->lock);
+    r->phase = phase;
+    if (phase == UNDER_WAY)
+        pthread_cond_signal(&r->to_thread);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* --- by the loop --- */
+
+/* Whether nothing of it would block. The tables' answer may have changed by then:
+ * rocks_try_apply. */
+static bool is_for_loop(struct rocks *r)
+{
+    const struct batch *b = r->batch;
+    return r->ring && !r->broken && b->count <= SMALL_OPS && b->bytes <= SMALL_BYTES &&
+           !rocks_note_is_due(r);
+}
+
+/* False: nothing was begun, and it is for the thread. */
+static bool begin_on_loop(struct rocks *r)
+{
+    if (!is_for_loop(r))
+        return false;
+    batch_bytes_write(r->batch, &r->bytes);
+    size_t len = r->bytes.len;
+    atomic_store(&r->pending, len);
+    r->refused = false;
+    return log_frame_size(len) <= LOG_RING_MAX && log_is_ready(r->log, len, r->sync) &&
+           !rocks_log_is_full(r, len) &&
+           rocks_check_room(r, SPARE_ROOM + (int64_t)len).code == ERR_OK &&
+           log_begin(r->log, buf_view(&r->bytes), r->sync, &r->logging).code == ERR_OK;
+}
+
+/* The log has it, or has failed. What the tables cannot take at once is left to the thread. */
+static void end_on_loop(struct rocks *r, struct err logged)
+{
+    struct err e = err_of_log(logged);
+    if (e.code == ERR_OK) {
+        note_logged(r, r->logging);
+        r->in_log = true;
+        if (!rocks_try_apply(r, r->batch, r->committed, r->bytes.len, &e)) {
+            set_phase(r, UNDER_WAY);
+            return;
+        }
+        r->unnoted++;
+    }
+    end(r, e);
+    set_phase(r, ENDED);
+}
+
 void rocks_commit(struct store *s, const struct batch *b, bool sync)
 {
     struct rocks *r = rocks_of(s);
-    pthread_mutex_lock(&r->lock);
-    must(r->phase == IDLE);
+    must(phase_of(r) == IDLE);
     r->batch = b;
     r->sync = sync;
-    r->phase = UNDER_WAY;
-    pthread_cond_signal(&r->to_thread);
-    pthread_mutex_unlock(&r->lock);
+    r->in_log = false;
+    set_phase(r, begin_on_loop(r) ? LOGGING : UNDER_WAY);
 }
 
 bool rocks_reap(struct store *s, struct err *result)
 {
     struct rocks *r = rocks_of(s);
+    struct err logged;
+    if (phase_of(r) == LOGGING && log_ended(r->log, r->logging, &logged))
+        end_on_loop(r, logged);
     pthread_mutex_lock(&r->lock);
     bool ended = r->phase == ENDED;
     if (ended) {
@@ -118,6 +208,8 @@ bool rocks_reap(struct store *s, struct err *result)
 
 void rocks_await_end(struct rocks *r)
 {
+    if (phase_of(r) == LOGGING)
+        end_on_loop(r, log_wait(r->log, r->logging));
     pthread_mutex_lock(&r->lock);
     while (r->phase == UNDER_WAY)
         pthread_cond_wait(&r->to_loop, &r->lock);
@@ -127,8 +219,12 @@ void rocks_await_end(struct rocks *r)
 void rocks_wait(struct store *s)
 {
     struct rocks *r = rocks_of(s);
-    pthread_mutex_lock(&r->lock);
-    must(r->phase != IDLE);
-    pthread_mutex_unlock(&r->lock);
+    must(phase_of(r) != IDLE);
     rocks_await_end(r);
+}
+
+int rocks_wake_fd(const struct store *s)
+{
+    const struct rocks *r = (const struct rocks *)s;
+    return r->ring ? log_ring_fd(r->ring) : -1;
 }

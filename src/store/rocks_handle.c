@@ -13,8 +13,11 @@
 
 /* Options for which the C API has no function. A restart leaves the contents of the log in
  * memory, as it was before, rather than write it out: that is faster, and needs no room on a disk
- * that may be full. The same at the end: the log has it. */
-#define MORE_OPTIONS "avoid_flush_during_recovery=true;avoid_flush_during_shutdown=true"
+ * that may be full. The same at the end: the log has it. And of a table that is written, no more is
+ * on its way to the disk than bytes_per_sync: a commit does not wait behind more than that. */
+#define MORE_OPTIONS                                                                               \
+    "avoid_flush_during_recovery=true;avoid_flush_during_shutdown=true;"                           \
+    "strict_bytes_per_sync=true"
 
 /* RocksDB's kPersistedTier, which the C API does not name. */
 #define PERSISTED_TIER 2
@@ -124,6 +127,7 @@ static rocksdb_options_t *options_new(rocksdb_cache_t *cache)
 void rocks_close_db(struct rocks *r)
 {
     must(r->cursors == 0 && r->snapshots == 0);
+    rocks_pace_watch(r->pace, NULL);
     rocks_log_close(r);
     if (r->db)
         rocksdb_close(r->db);
@@ -138,8 +142,11 @@ void rocks_free(struct rocks *r)
     rocksdb_readoptions_destroy(r->reading);
     rocksdb_readoptions_destroy(r->flushed);
     rocksdb_writeoptions_destroy(r->unlogged);
+    rocksdb_writeoptions_destroy(r->unlogged_at_once);
+    log_ring_free(r->ring);
     buf_fini(&r->bytes);
     rocksdb_options_destroy(r->options);
+    rocks_pace_free(r->pace);
     rocksdb_cache_destroy(r->cache);
     pthread_cond_destroy(&r->to_thread);
     pthread_cond_destroy(&r->to_loop);
@@ -160,6 +167,8 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     r->ctx = settings->ctx;
     r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
     r->options = options_new(r->cache);
+    r->pace = rocks_pace_new();
+    rocks_pace_options(r->pace, r->options);
     rocksdb_options_set_max_open_files(r->options,
                                        settings->files_max ? settings->files_max : FILES_MAX);
     r->reading = rocksdb_readoptions_create();
@@ -167,6 +176,10 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     rocksdb_readoptions_set_read_tier(r->flushed, PERSISTED_TIER);
     r->unlogged = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(r->unlogged, 1);
+    r->unlogged_at_once = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(r->unlogged_at_once, 1);
+    rocksdb_writeoptions_set_no_slowdown(r->unlogged_at_once, 1);
+    r->ring = settings->no_ring ? NULL : log_ring_new(LOG_UNDER_WAY_MAX);
     r->writes = rocksdb_writebatch_create();
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->to_thread, NULL);

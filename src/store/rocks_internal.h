@@ -11,7 +11,9 @@
 #include "store/batch.h"
 #include "store/inventory.h"
 #include "store/log.h"
+#include "store/log_ring.h"
 #include "store/rocks.h"
+#include "store/rocks_pace.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 
@@ -28,7 +30,8 @@
 
 enum phase {
     IDLE,
-    UNDER_WAY, /* a batch waits for the thread or is being written */
+    LOGGING,   /* the loop has given a batch to the log, which writes it */
+    UNDER_WAY, /* a batch waits for the thread or is being written by it */
     ENDED,     /* result waits for store_reap */
 };
 
@@ -41,9 +44,11 @@ struct rocks {
 
     rocksdb_cache_t *cache;
     rocksdb_options_t *options;
+    struct rocks_pace *pace; /* of compactions */
     rocksdb_readoptions_t *reading;
-    rocksdb_readoptions_t *flushed;   /* sees only what is in tables */
-    rocksdb_writeoptions_t *unlogged; /* RocksDB has no log of its own */
+    rocksdb_readoptions_t *flushed;           /* sees only what is in tables */
+    rocksdb_writeoptions_t *unlogged;         /* RocksDB has no log of its own */
+    rocksdb_writeoptions_t *unlogged_at_once; /* and refuses rather than wait */
     rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read */
     unsigned cursors; /* open cursors; they must not outlive db */
 
@@ -56,10 +61,11 @@ struct rocks {
     bool closing;       /* no further snapshot may begin */
     bool compact_stopped;
     /* The thread's while UNDER_WAY, otherwise the loop's. */
-    bool broken;      /* a commit failed, or there was no room for opening; reopen is due */
-    bool refused;     /* and RocksDB got nothing of the commit, so that its handle can be kept */
-    struct log *log;  /* NULL: nothing can be committed */
-    struct buf bytes; /* of the batch under way */
+    bool broken;     /* a commit failed, or there was no room for opening; reopen is due */
+    bool refused;    /* and RocksDB got nothing of the commit, so that its handle can be kept */
+    struct log *log; /* NULL: nothing can be committed */
+    struct log_ring *ring; /* NULL: every commit is for the thread */
+    struct buf bytes;      /* of the batch under way */
     /* Where RocksDB may not write: what the log has and tables do not. NULL: that is in RocksDB. */
     rocksdb_writebatch_wi_t *overlay;
     uint64_t overlaid;          /* bytes in it */
@@ -74,7 +80,8 @@ struct rocks {
     uint64_t tables;          /* they hold batches up to this one, at least */
     uint64_t reached;         /* the last batch that is known to be on the disk */
     const struct batch *batch;
-    bool sync;
+    bool sync, in_log; /* in_log: of that batch only the tables are left */
+    uint64_t logging;  /* its number while LOGGING */
     struct err result;
     struct inventory_writer *inventory; /* NULL: it could not be created yet */
     unsigned unnoted, note_interval;    /* commits since it was written */
@@ -110,6 +117,7 @@ bool rocks_says(const char *text, const char *part);
 void rocks_commit(struct store *s, const struct batch *b, bool sync);
 bool rocks_reap(struct store *s, struct err *result);
 void rocks_wait(struct store *s);
+int rocks_wake_fd(const struct store *s);
 void *rocks_commit_thread(void *r);
 /* Until no batch is on its way. */
 void rocks_await_end(struct rocks *r);
@@ -121,6 +129,9 @@ NODISCARD struct err rocks_make_room(struct rocks *r);
  * r->hurt, a damaged table. */
 NODISCARD struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number,
                                  size_t len);
+/* The same, but false if the tables want the writer to wait: nothing has happened then. */
+NODISCARD bool rocks_try_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len,
+                               struct err *result);
 
 /* rocks_note.c */
 /* Records what must be there at the next start. ERR_DISK_FULL, ERR_IO. */
@@ -129,8 +140,10 @@ NODISCARD struct err rocks_write_inventory(struct rocks *r);
 bool rocks_note_files(struct rocks *r);
 /* Brings the inventory up to date, and has the log let go of what it need not keep. */
 void rocks_note(struct rocks *r);
-/* After each commit: does so when it is due. */
+/* After each commit by the thread: does so when it is due. */
 void rocks_note_commit(struct rocks *r);
+/* Whether it would be due after one more commit. */
+bool rocks_note_is_due(struct rocks *r);
 /* The log lets go of what neither tables lack nor anybody holds. */
 void rocks_let_go(struct rocks *r);
 /* Changes whenever RocksDB's tables change. */
@@ -168,6 +181,8 @@ NODISCARD struct err rocks_flush(struct rocks *r);
 /* A batch of that size was written. A small one takes a block of the log and little memory: without
  * a flush the log would grow to many times what RocksDB keeps in memory. */
 NODISCARD struct err rocks_log_count(struct rocks *r, size_t bytes);
+/* Whether that would begin a flush. */
+bool rocks_log_is_full(struct rocks *r, size_t bytes);
 
 /* rocks_room.c */
 /* ERR_DISK_FULL unless the disk has `need` bytes beyond what is in memory. */

@@ -52,10 +52,16 @@ void rocks_note(struct rocks *r)
         rocks_let_go(r);
 }
 
+bool rocks_note_is_due(struct rocks *r)
+{
+    return r->unnoted + 1 >= r->note_interval || r->held != r->held_noted ||
+           rocks_version(r) != r->noted_version;
+}
+
 void rocks_note_commit(struct rocks *r)
 {
-    bool due = ++r->unnoted >= r->note_interval;
-    if (!due && r->held == r->held_noted && rocks_version(r) == r->noted_version)
+    bool noted = rocks_note_is_due(r), due = ++r->unnoted >= r->note_interval;
+    if (!noted)
         return;
     rocks_note(r);
     if (due && r->note_interval < NOTE_INTERVAL_MAX)

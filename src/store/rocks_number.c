@@ -70,13 +70,19 @@ struct err rocks_flush(struct rocks *r)
     return flush(r, true);
 }
 
-struct err rocks_log_count(struct rocks *r, size_t bytes)
+bool rocks_log_is_full(struct rocks *r, size_t bytes)
 {
     uint64_t room = (uint64_t)rocks_free_space(&r->base) / LOG_SHARE, most = r->log_bytes;
     if (most > room)
         most = room > LOG_LEAST ? room : LOG_LEAST;
+    return r->logged + log_frame_size(bytes) >= most;
+}
+
+struct err rocks_log_count(struct rocks *r, size_t bytes)
+{
+    bool full = rocks_log_is_full(r, bytes);
     r->logged += log_frame_size(bytes);
-    return r->logged < most ? err_none() : flush(r, false);
+    return full ? flush(r, false) : err_none();
 }
 
 /* --- replay --- */
@@ -136,6 +142,7 @@ static struct log_file_settings settings_of(struct rocks *r)
                                       .keep = r->held < r->tables ? r->held + 1 : 0,
                                       .reached = r->reached,
                                       .lossy = r->lossy,
+                                      .ring = r->ring,
                                       .may_grow = rocks_may_grow,
                                       .ctx = r};
 }

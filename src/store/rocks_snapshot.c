@@ -59,12 +59,19 @@ static void release(struct rocks *r)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* What is at the last level already is compacted. That there is a filter (store/rocks_pace.h) is no
+ * reason to write it again. */
+#define NOT_THE_LAST_LEVEL 0
+
 struct err rocks_compact(struct store *s)
 {
     struct rocks *r = rocks_of(s);
     if (!hold(r))
         return err_make(ERR_STORE, "the store is being recovered or closed; try again");
-    rocksdb_compact_range(r->db, NULL, 0, NULL, 0);
+    rocksdb_compactoptions_t *how = rocksdb_compactoptions_create();
+    rocksdb_compactoptions_set_bottommost_level_compaction(how, NOT_THE_LAST_LEVEL);
+    rocksdb_compact_range_opt(r->db, how, NULL, 0, NULL, 0);
+    rocksdb_compactoptions_destroy(how);
     pthread_mutex_lock(&r->lock);
     bool stopped = r->compact_stopped || r->closing;
     pthread_mutex_unlock(&r->lock);

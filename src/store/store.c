@@ -21,6 +21,11 @@ void store_wait(struct store *s)
     s->vt->wait(s);
 }
 
+int store_wake_fd(const struct store *s)
+{
+    return s->vt->wake_fd ? s->vt->wake_fd(s) : -1;
+}
+
 struct err store_reopen(struct store *s)
 {
     return s->vt->reopen(s);

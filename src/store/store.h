@@ -47,6 +47,7 @@ struct store_vt {
     void (*commit)(struct store *s, const struct batch *b, bool sync);
     bool (*reap)(struct store *s, struct err *result);
     void (*wait)(struct store *s);
+    int (*wake_fd)(const struct store *s); /* NULL: it has none */
     struct err (*reopen)(struct store *s);
     uint64_t (*number)(const struct store *s); /* NULL: its batches have no numbers */
     void (*hold)(struct store *s, uint64_t number);
@@ -84,6 +85,10 @@ void store_commit(struct store *s, const struct batch *b, bool sync);
 bool store_reap(struct store *s, struct err *result);
 /* Blocks until store_reap would return true. A batch must be in progress. */
 void store_wait(struct store *s);
+/* A descriptor that is readable while store_reap has something to do; the same until store_close.
+ * -1: there is none, and what the store was opened with says how it tells. Batches may end without
+ * it. */
+int store_wake_fd(const struct store *s);
 /* Closes and reopens the store, as after a crash: what was not synced may be gone. What is there
  * afterwards is synced, as after the first opening, because answers will be based on it. */
 NODISCARD struct err store_reopen(struct store *s);

@@ -9,7 +9,7 @@
  * is asked becomes commands for the backend. Runs on the loop thread. */
 
 #include "access/access.h"
-#include "access/tokens.h"
+#include "access/identities.h"
 #include "backend/backend.h"
 #include "net/router.h"
 
@@ -19,8 +19,9 @@ struct taskcluster_settings {
     span claim_timeout;    /* of a claim that its worker does not renew */
     struct access *access; /* borrowed; who may do what */
     struct tokens *tokens; /* borrowed; tokens of the Jobs API, which count here, too; or NULL */
-    bool needs_clients;    /* others than this machine can reach it: without clients it is closed */
-    uint64_t seed;         /* unpredictable */
+    struct identities *identities; /* borrowed; likewise; NULL iff tokens is */
+    bool needs_clients; /* others than this machine can reach it: without clients it is closed */
+    uint64_t seed;      /* unpredictable */
     const char *artifact_dir; /* for the bytes of artifacts; it is made when it is needed */
     uint64_t artifact_space;  /* bytes that they may take together */
     uint64_t free_min;        /* bytes of the disk that are left for the rest */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/base64.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "net/query.h"
 #include "taskcluster/tc_internal.h"
@@ -168,18 +169,23 @@ static const struct operation *operation_of(const struct tc_call *c)
                                     : (size_t)(m - tc_methods)];
 }
 
-/* Who has a token of the Jobs API needs no scopes: its rights decide. */
-static bool identify_token(struct tc_call *c, struct str text)
+static void refuse_identity(struct tc_call *c, const struct identity_request *asks,
+                            const struct err *err, const char *challenge)
+{
+    char extra[32];
+    snprintf(extra, sizeof extra, "Retry-After: %u\r\n", asks->wait);
+    if (err->code == ERR_TOO_MANY_TRIES)
+        tc_fail_extra(c, TC_TOO_MANY_REQUESTS, err, extra);
+    else
+        tc_fail_access(c, err, challenge);
+}
+
+/* Who is known to the Jobs API needs no scopes: its rights decide. */
+static bool use_token(struct tc_call *c, const struct token *token)
 {
     static const struct str everything = {"*", 1};
     char client[TOKEN_ID_LEN + 8];
-    struct token *token;
-    struct err err = tokens_check(c->tc->settings.tokens, text, c->now, &token);
-    if (err.code != ERR_OK) {
-        tc_fail_access(c, &err, "Bearer realm=\"tenax\", error=\"invalid_token\"");
-        return false;
-    }
-    err = rights_check(&token->rights, operation_of(c));
+    struct err err = rights_check(&token->rights, operation_of(c));
     if (err.code != ERR_OK) {
         tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
         return false;
@@ -190,6 +196,7 @@ static bool identify_token(struct tc_call *c, struct str text)
                                  .client_id = arena_copy(c->arena, (struct str){client, (size_t)n}),
                                  .scopes = {&everything, 1},
                                  .expires = token->expires};
+    c->actor = (struct actor){ACTOR_TOKEN, token_id(token), token->name};
     return true;
 }
 
@@ -197,8 +204,8 @@ static bool identify_token(struct tc_call *c, struct str text)
 static bool check_anonymous(struct tc_call *c)
 {
     const struct taskcluster_settings *set = &c->tc->settings;
-    if (c->who.kind != ACCESS_ANONYMOUS || access_has_clients(set->access) || !set->tokens ||
-        !tokens_admins(set->tokens))
+    if (c->who.kind != ACCESS_ANONYMOUS || access_has_clients(set->access) || !set->identities ||
+        !identities_guard(set->identities))
         return true;
     struct err err = rights_check(NULL, operation_of(c));
     if (err.code == ERR_OK)
@@ -207,16 +214,9 @@ static bool check_anonymous(struct tc_call *c)
     return false;
 }
 
-static bool identify(struct tc_call *c, const struct http_request *req)
+static bool identify_client(struct tc_call *c, const struct http_request *req,
+                            struct identity_request *shows)
 {
-    struct str token;
-    struct err unread = c->tc->settings.tokens ? tokens_unread(c->tc->settings.tokens) : err_none();
-    if (unread.code != ERR_OK) {
-        tc_fail_err(c, &unread);
-        return false;
-    }
-    if (c->tc->settings.tokens && tokens_bearer(req->authorization, &token))
-        return identify_token(c, token);
     const struct access_request asks = {.method = str_from(router_method_name(req->method)),
                                         .path = req->path,
                                         .query = req->query,
@@ -237,10 +237,35 @@ static bool identify(struct tc_call *c, const struct http_request *req)
         return false;
     }
     struct err err = access_check(set->access, &asks, c->now, c->arena, &c->who, challenge);
-    if (err.code == ERR_OK)
+    if (err.code == ERR_OK) {
+        bool known = c->who.kind != ACCESS_ANONYMOUS;
+        c->actor = (struct actor){known ? ACTOR_HAWK : ACTOR_ANONYMOUS, .id = c->who.client_id};
         return check_anonymous(c);
-    tc_fail_access(c, &err, challenge);
+    }
+    if (set->identities)
+        err = identities_wrong(set->identities, shows, c->now, &err);
+    refuse_identity(c, shows, &err, challenge);
     return false;
+}
+
+static bool identify(struct tc_call *c, const struct http_request *req)
+{
+    const struct taskcluster_settings *set = &c->tc->settings;
+    struct identity_request shows = {.authorization = req->authorization,
+                                     .address = http_peer(c->x)->address};
+    struct token *token = NULL;
+    struct err err = set->tokens ? tokens_unread(set->tokens) : err_none();
+    if (err.code != ERR_OK) {
+        tc_fail_err(c, &err);
+        return false;
+    }
+    if (set->identities)
+        err = identities_check(set->identities, &shows, c->now, &token);
+    if (err.code != ERR_OK) {
+        refuse_identity(c, &shows, &err, "Bearer realm=\"tenax\", error=\"invalid_token\"");
+        return false;
+    }
+    return token ? use_token(c, token) : identify_client(c, req, &shows);
 }
 
 bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t count)
@@ -254,6 +279,25 @@ bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t co
     tc_fail(c, TC_INSUFFICIENT_SCOPES, "%.*s", STR_ARG(buf_view(&why)));
     buf_fini(&why);
     return false;
+}
+
+/* Without the body: a task's definition is its payload. */
+static void note_change(struct tc_call *c, const struct http_request *req)
+{
+    const struct operation *op = operation_of(c);
+    struct buf b = {0};
+    if (op->right < RIGHT_OPERATE || req->method == HTTP_GET)
+        return;
+    const struct change_note note = {.actor = c->actor,
+                                     .address = str_from(http_peer(c->x)->address),
+                                     .operation = str_from(op->name),
+                                     .path = req->path,
+                                     .query = c->who.bewit ? (struct str){0} : req->query};
+    change_note_write(&note, &b);
+    c->trail = arena_copy(c->arena, buf_view(&b));
+    buf_fini(&b);
+    const char *const fields[] = {"operation", op->name, "actor", actor_word(c->actor.kind), NULL};
+    log_fields(LOG_INFO, "change asked for", fields);
 }
 
 /* By what the path says alone: all that is asked before anything is looked up. */
@@ -356,8 +400,11 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
         return;
     if (m->early && !authorize_early(c))
         return;
-    if (check_body(c, req))
-        m->handle(c);
+    if (!check_body(c, req))
+        return;
+    if (!open)
+        note_change(c, req);
+    m->handle(c);
 }
 
 static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,

@@ -296,6 +296,15 @@ static bool is_wanted(const struct group_change *g, const struct job *job)
            (g->priority < 0 || tc_priority_of_job(job->state.priority) != g->priority);
 }
 
+/* The change of a group is one, with the first of its tasks. */
+static void record(struct tc_call *c)
+{
+    struct command cmd = {.kind = CMD_RECORD, .trail = c->trail, .done = tc_ignore};
+    if (cmd.trail.len)
+        backend_submit(c->tc->backend, &cmd);
+    c->trail = (struct str){0};
+}
+
 static void change(struct group_change *g, const struct job *job)
 {
     struct command cmd = {.kind = CMD_CANCEL, .id = job->id, .done = on_changed, .ctx = g};
@@ -305,6 +314,7 @@ static void change(struct group_change *g, const struct job *job)
         cmd.patch.patch = &g->patch;
     }
     g->pending++;
+    record(g->call);
     backend_submit(g->call->tc->backend, &cmd);
 }
 

@@ -9,6 +9,7 @@
  * it, its path's parameters, its query, its body by a schema. A handler asks the backend, and
  * answers from a callback with tc_reply or tc_fail, exactly once. */
 
+#include "access/change_note.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/list.h"
@@ -71,6 +72,8 @@ struct tc_call {
     const struct tc_method *method;
     struct arena *arena; /* of the exchange */
     struct access_identity who;
+    struct actor actor; /* who, for the audit */
+    struct str trail;   /* of its change (struct command, trail); or empty */
     instant now;
     struct str params[ROUTER_PARAMS_MAX];
     struct str query, body;                    /* in the arena */
@@ -136,6 +139,7 @@ enum tc_code {
     TC_RESOURCE_EXPIRED,          /* 410 */
     TC_INPUT_TOO_LARGE,           /* 413 */
     TC_DEPENDENCY,                /* 424: an artifact that is an error */
+    TC_TOO_MANY_REQUESTS,         /* 429 */
     TC_INTERNAL_SERVER_ERROR,     /* 500 */
     TC_BUSY,                      /* 503: worth trying again */
     TC_OUT_OF_SPACE,              /* 507: for the bytes of artifacts */
@@ -145,6 +149,8 @@ void tc_fail(struct tc_call *c, enum tc_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* With an error of access_check. */
 void tc_fail_access(struct tc_call *c, const struct err *err, const char *challenge);
+/* With further header lines, each ended by CRLF. */
+void tc_fail_extra(struct tc_call *c, enum tc_code code, const struct err *err, const char *extra);
 /* With an error of the backend, which has no better name in this API. */
 void tc_fail_err(struct tc_call *c, const struct err *err);
 void tc_fail_no_task(struct tc_call *c, struct str task_id);

@@ -38,6 +38,7 @@ static const struct {
     [TC_INPUT_TOO_LARGE] = {"InputTooLarge", 413},
     [TC_DEPENDENCY] = {"ArtifactError", 424},
     [TC_INTERNAL_SERVER_ERROR] = {"InternalServerError", 500},
+    [TC_TOO_MANY_REQUESTS] = {"TooManyRequests", 429},
     [TC_BUSY] = {"ServiceUnavailable", 503},
     [TC_OUT_OF_SPACE] = {"InsufficientStorage", 507},
 };
@@ -185,6 +186,11 @@ void tc_fail_access(struct tc_call *c, const struct err *err, const char *challe
         snprintf(extra, sizeof extra, "WWW-Authenticate: %s\r\n", challenge);
     fail(c, err->code == ERR_BUSY ? TC_BUSY : TC_AUTHENTICATION_FAILED, str_from(err->msg),
          extra[0] ? extra : NULL);
+}
+
+void tc_fail_extra(struct tc_call *c, enum tc_code code, const struct err *err, const char *extra)
+{
+    fail(c, code, str_from(err->msg), extra);
 }
 
 void tc_fail_err(struct tc_call *c, const struct err *err)

@@ -93,6 +93,7 @@ void tc_task_change(struct tc_call *c, struct str task_id, struct command *cmd,
     struct step *s = new_step(c, task_id);
     s->changed = then;
     cmd->alias = task_id;
+    cmd->trail = c->trail;
     cmd->done = on_changed;
     cmd->ctx = s;
     /* Both are answered after the same turn, in this order. */
@@ -211,18 +212,11 @@ void tc_cancel_task(struct tc_call *c)
 
 /* --- rerunTask --- */
 
-/* A new run is made whatever the task waits for. */
-static void after_rerun(struct tc_call *c, const struct err *err, const struct tc_task *t)
-{
-    if (t->job.state.status == STATUS_BLOCKED)
-        free_task(c);
-    else
-        reply_after(c, err, t);
-}
-
 static void rerun(struct tc_call *c, const struct tc_task *t)
 {
-    struct command cmd = {.kind = CMD_RERUN, .rerun = {.completed = true}};
+    /* A new run is made whatever the task waits for, and in one step: between two a crash would
+     * leave a task that is unscheduled, but has runs. */
+    struct command cmd = {.kind = CMD_RERUN, .rerun = {.completed = true, .freed = true}};
     if (!tc_task_authorize(c, t) || !tc_task_in_time(c, t, "rescheduled"))
         return;
     if (t->job.state.status == STATUS_BLOCKED)
@@ -232,7 +226,7 @@ static void rerun(struct tc_call *c, const struct tc_task *t)
     else if (t->run_count >= TC_RUNS_MAX)
         tc_fail(c, TC_REQUEST_CONFLICT, "Maximum number of runs reached (%d).", TC_RUNS_MAX);
     else
-        tc_task_change(c, tc_param(c, "taskId"), &cmd, after_rerun);
+        tc_task_change(c, tc_param(c, "taskId"), &cmd, reply_after);
 }
 
 void tc_rerun_task(struct tc_call *c)

@@ -147,8 +147,8 @@ static void queue_change(const struct tc_worker *w, struct buf *value, struct kv
                             .when = KV_ANY};
 }
 
-static void put(struct backend *b, struct arena *a, const struct tc_worker *w, reply_fn done,
-                void *ctx)
+static void put(struct backend *b, struct arena *a, const struct tc_worker *w, struct str trail,
+                reply_fn done, void *ctx)
 {
     struct buf worker = {0}, queue = {0};
     struct kv_change changes[2];
@@ -159,6 +159,7 @@ static void put(struct backend *b, struct arena *a, const struct tc_worker *w, r
     queue_change(w, &queue, &changes[1]);
     struct command cmd = {
         .kind = CMD_KV_PUT, .kv_put = {changes, COUNT(changes)}, .done = done, .ctx = ctx};
+    cmd.trail = trail;
     backend_submit(b, &cmd);
     buf_fini(&worker);
     buf_fini(&queue);
@@ -209,7 +210,7 @@ void tc_worker_load(struct tc_call *c, struct str queue, struct str group, struc
 
 void tc_worker_save(struct tc_call *c, const struct tc_worker *w, reply_fn done, void *ctx)
 {
-    put(c->tc->backend, c->arena, w, done, ctx);
+    put(c->tc->backend, c->arena, w, c->trail, done, ctx);
 }
 
 static void see(struct tc_worker *w, instant now)
@@ -223,7 +224,7 @@ static void see(struct tc_worker *w, instant now)
 void tc_worker_seen(struct tc_call *c, struct tc_worker *w)
 {
     see(w, c->now);
-    put(c->tc->backend, c->arena, w, tc_ignore, NULL);
+    put(c->tc->backend, c->arena, w, (struct str){0}, tc_ignore, NULL);
 }
 
 /* --- what it has claimed --- */
@@ -276,7 +277,7 @@ static void on_recalled(void *ctx, const struct reply *r)
     see(w, now);
     for (size_t i = 0; i < m->count; i++)
         add_recent(w, &m->tasks[i]);
-    put(m->tc->backend, &m->arena, w, on_remembered, m);
+    put(m->tc->backend, &m->arena, w, (struct str){0}, on_remembered, m);
 }
 
 static void remember(struct remembering *m)

@@ -71,6 +71,12 @@ static void begin_report(struct slot *s, enum source_report report)
         execution_result(s->execution, &s->members);
 }
 
+/* After a quarter to a third of the lease: slots renew together, which may be one request. */
+static mono renew_after(mono since, span lease)
+{
+    return when_gather(when_after(since, (span){lease.ms / 3}), (span){lease.ms / 12});
+}
+
 void slot_begin(struct slot *s)
 {
     struct worker *w = s->worker;
@@ -79,7 +85,7 @@ void slot_begin(struct slot *s)
     s->kill_at = (mono){0};
     s->state = SLOT_RUNNING;
     s->lease_end = when_after(w->now, s->job.lease);
-    s->renew_at = when_after(w->now, (span){s->job.lease.ms / 3});
+    s->renew_at = renew_after(w->now, s->job.lease);
     if (w->stop != STOP_NO) {
         begin_report(s, SOURCE_RELEASE);
         return;
@@ -173,7 +179,7 @@ static void renewed(struct slot *s, const struct source_answer *a)
     if (a->result == CALL_DONE) {
         span lease = a->lease.ms > 0 ? a->lease : w->args->lease;
         s->lease_end = when_after(a->sent, lease);
-        s->renew_at = when_after(a->sent, (span){lease.ms / 3});
+        s->renew_at = renew_after(a->sent, lease);
         s->tries = 0;
         execution_news_taken(s->execution);
     } else if (a->result == CALL_GONE) {

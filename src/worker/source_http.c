@@ -9,16 +9,32 @@
 #include "base/id.h"
 #include "base/must.h"
 #include "client/client.h"
+#include "client/lease_text.h"
 #include "client/view.h"
 
 #define CLAIM_EXTRA  ((span){15000}) /* how long a claim may take in addition to its wait */
 #define CALL_TIMEOUT ((span){10000})
+
+/* Renewals that come without news, which is most, are sent together. */
+struct renewal {
+    const struct source_job *job; /* as long as the seat's request is in progress */
+    span lease;
+    bool waits;    /* to be sent */
+    bool together; /* by the request for many, under way */
+};
 
 struct source_http {
     struct source source;
     const struct source_http_args *args;
     CURLM *multi;
     struct call claim, withdraw;
+    struct call together;     /* renews many */
+    bool renewing;            /* it is under way */
+    bool unknown;             /* the server is older than such a request */
+    struct renewal *renewals; /* by seat */
+    size_t waiting;           /* renewals that wait */
+    size_t *asked;            /* the seats that are renewed together, in order */
+    size_t asked_count;
     span lease; /* requested by the claim */
     struct view_list jobs;
     struct call *seats;
@@ -91,6 +107,8 @@ static enum source_next next(struct source *s, struct arena *a, struct source_jo
                              .token = view_get(job, "token"),
                              .payload = view_get(job, "payload"),
                              .checkpoint = view_get(job, "checkpoint"),
+                             .traceparent = view_text(a, job, "traceparent"),
+                             .tracestate = view_text(a, job, "tracestate"),
                              .lease = granted(h->lease, job)};
     if (!j->payload.len)
         j->payload = STR("null");
@@ -124,15 +142,70 @@ static void post(struct source_http *h, size_t seat, const struct source_job *jo
     call_start(&h->seats[seat], h->multi, "POST", path, CALL_TIMEOUT);
 }
 
+static struct lease_text text_of(const struct renewal *r)
+{
+    return (struct lease_text){r->job->id, r->job->token, -1, r->lease};
+}
+
+static void renew_alone(struct source_http *h, size_t seat, const struct source_job *job,
+                        struct lease_text l, struct str news)
+{
+    struct buf *b = &h->seats[seat].body;
+    b->len = 0;
+    lease_text_one(b, &l);
+    buf_str(b, news);
+    buf_byte(b, '}');
+    post(h, seat, job, "renew");
+}
+
 static void renew(struct source *s, size_t seat, const struct source_job *job, span lease,
                   struct str news)
 {
     struct source_http *h = http_of(s);
-    struct buf *b = &h->seats[seat].body;
-    b->len = 0;
-    buf_print(b, "{\"token\":%.*s,\"lease_ms\":%" PRId64 "%.*s}", STR_ARG(job->token), lease.ms,
-              STR_ARG(news));
-    post(h, seat, job, "renew");
+    struct renewal r = {.job = job, .lease = lease, .waits = true};
+    if (news.len || h->unknown) {
+        renew_alone(h, seat, job, text_of(&r), news);
+    } else {
+        h->renewals[seat] = r;
+        h->waiting++;
+    }
+}
+
+static void stop_waiting(struct source_http *h, size_t seat)
+{
+    h->waiting -= h->renewals[seat].waits;
+    h->renewals[seat].waits = false;
+}
+
+/* One by itself, or while another request for many is under way, is a request of its own. */
+static void send_waiting(struct source_http *h)
+{
+    bool alone = h->waiting == 1 || h->unknown || h->renewing;
+    struct buf *b = &h->together.body;
+    if (!h->waiting)
+        return;
+    if (!alone)
+        b->len = h->asked_count = 0;
+    for (size_t seat = 0; seat < h->args->seats && h->waiting; seat++) {
+        struct renewal *r = &h->renewals[seat];
+        struct lease_text l;
+        if (!r->waits || (!alone && h->asked_count == LEASE_TEXT_MAX))
+            continue;
+        l = text_of(r);
+        stop_waiting(h, seat);
+        if (alone) {
+            renew_alone(h, seat, r->job, l, (struct str){0});
+        } else {
+            lease_text_add(b, &l);
+            r->together = true;
+            h->asked[h->asked_count++] = seat;
+        }
+    }
+    if (alone)
+        return;
+    lease_text_end(b);
+    h->renewing = true;
+    call_start(&h->together, h->multi, "POST", "/jobs/renew", CALL_TIMEOUT);
 }
 
 static void report(struct source *s, size_t seat, const struct source_job *job,
@@ -150,7 +223,36 @@ static void report(struct source *s, size_t seat, const struct source_job *job,
 
 static void abort_seat(struct source *s, size_t seat)
 {
-    call_abort(&http_of(s)->seats[seat], http_of(s)->multi);
+    struct source_http *h = http_of(s);
+    call_abort(&h->seats[seat], h->multi);
+    stop_waiting(h, seat);
+    h->renewals[seat].together = false;
+}
+
+/* What the request for many says of each seat that still waits for it. */
+static void answer_renewals(struct source_http *h, const struct source_answer *a, long status)
+{
+    struct source *s = &h->source;
+    enum lease_outcome outcome = lease_text_outcome(a->result, status);
+    struct view_list l = lease_text_list(a->body);
+    struct arena arena = {0};
+    h->renewing = false;
+    h->unknown |= outcome == LEASE_UNKNOWN;
+    for (size_t i = 0; i < h->asked_count; i++) {
+        struct renewal *r = &h->renewals[h->asked[i]];
+        struct lease_answer of = {.result = a->result, .body = a->body, .why = a->why};
+        if (outcome == LEASE_EACH)
+            lease_text_next(&l, &arena, &of);
+        if (!r->together)
+            continue;
+        r->together = false;
+        if (outcome == LEASE_EACH || outcome == LEASE_ALL)
+            s->user->answered(s->ctx, h->asked[i],
+                              &(struct source_answer){of.result, a->sent, {0}, of.body, of.why});
+        else
+            renew_alone(h, h->asked[i], r->job, text_of(r), (struct str){0});
+    }
+    arena_fini(&arena);
 }
 
 static void answer(struct source_http *h, struct call *c, enum call_result r)
@@ -165,6 +267,8 @@ static void answer(struct source_http *h, struct call *c, enum call_result r)
         s->claiming = false;
         h->jobs = view_list(view_get(a.body, "jobs"));
         s->user->claimed(s->ctx, &a);
+    } else if (c == &h->together) {
+        answer_renewals(h, &a, c->status);
     } else if (c != &h->withdraw) {
         s->user->answered(s->ctx, (size_t)(c - h->seats), &a);
     }
@@ -176,6 +280,7 @@ static bool poll_answers(struct source *s)
     struct source_http *h = http_of(s);
     int left, running;
     bool any = false;
+    send_waiting(h);
     curl_multi_perform(h->multi, &running);
     for (CURLMsg *m; (m = curl_multi_info_read(h->multi, &left));) {
         struct call *c;
@@ -192,6 +297,7 @@ static bool poll_answers(struct source *s)
 static void wait_for(struct source *s, const struct pollfd *fds, size_t count, int ms)
 {
     struct source_http *h = http_of(s);
+    send_waiting(h);
     h->fds = alloc_resize(h->fds, (count + 1) * sizeof *h->fds);
     for (size_t i = 0; i < count; i++)
         h->fds[i] = (struct curl_waitfd){.fd = fds[i].fd,
@@ -209,10 +315,14 @@ static void http_free(struct source *s)
     }
     call_abort(&h->claim, h->multi);
     call_abort(&h->withdraw, h->multi);
+    call_abort(&h->together, h->multi);
+    call_fini(&h->together);
     call_fini(&h->claim);
     call_fini(&h->withdraw);
     curl_multi_cleanup(h->multi);
     free(h->seats);
+    free(h->renewals);
+    free(h->asked);
     free(h->fds);
     free(h);
 }
@@ -233,10 +343,13 @@ struct source *source_http_new(const struct source_http_args *args)
     *h = (struct source_http){.source = {.vt = &vt, .name = args->url},
                               .args = args,
                               .multi = curl_multi_init(),
-                              .seats = alloc_zero(args->seats * sizeof *h->seats)};
+                              .seats = alloc_zero(args->seats * sizeof *h->seats),
+                              .renewals = alloc_zero(args->seats * sizeof *h->renewals),
+                              .asked = alloc_zero(args->seats * sizeof *h->asked)};
     must(h->multi);
     call_init(&h->claim, args->url, &args->tls);
     call_init(&h->withdraw, args->url, &args->tls);
+    call_init(&h->together, args->url, &args->tls);
     for (size_t i = 0; i < args->seats; i++)
         call_init(&h->seats[i], args->url, &args->tls);
     return &h->source;

@@ -36,6 +36,34 @@ static enum err_code check(struct tokens *all, const char *text, size_t len, ins
     return tokens_check(all, (struct str){text, len}, now, &t).code;
 }
 
+int __real_CRYPTO_memcmp(const void *a, const void *b, size_t n);
+int __wrap_CRYPTO_memcmp(const void *a, const void *b, size_t n);
+static int compared_in_constant_time;
+
+int __wrap_CRYPTO_memcmp(const void *a, const void *b, size_t n)
+{
+    compared_in_constant_time++;
+    assert_int_equal(n, TOKEN_HASH_LEN);
+    return __real_CRYPTO_memcmp(a, b, n);
+}
+
+static void its_secret_is_compared_by_its_hash_in_constant_time(void **state)
+{
+    (void)state;
+    char text[TOKEN_TEXT_LEN];
+    struct tokens *all = tokens_new();
+    tokens_add(all, make(1u << ROLE_WORKER, INSTANT_NONE, text));
+    for (size_t i = TOKEN_TEXT_LEN - 43; i < TOKEN_TEXT_LEN; i++) {
+        char right = text[i];
+        text[i] = right == 'A' ? 'B' : 'A';
+        compared_in_constant_time = 0;
+        assert_int_equal(check(all, text, sizeof text, NOW), ERR_BAD_CREDENTIALS);
+        assert_int_equal(compared_in_constant_time, 1);
+        text[i] = right;
+    }
+    tokens_free(all);
+}
+
 static void its_own_text_is_right_and_no_other(void **state)
 {
     (void)state;
@@ -221,6 +249,7 @@ static void a_file_carries_it_until_it_is_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_secret_is_compared_by_its_hash_in_constant_time),
         cmocka_unit_test(its_own_text_is_right_and_no_other),
         cmocka_unit_test(texts_differ_and_have_one_form),
         cmocka_unit_test(it_ends_at_its_time_and_when_it_is_revoked),

@@ -280,6 +280,13 @@ static void queue_list(struct fixture *f, struct parts *p)
     p->c.queue = (struct queue_command){.limit = 10};
 }
 
+static void backlog(struct fixture *f, struct parts *p)
+{
+    with_queue(f, p);
+    memset(&p->c.backlog, 0, sizeof p->c.backlog);
+    p->c.backlog.limit = 10;
+}
+
 static void budget_put(struct fixture *f, struct parts *p)
 {
     (void)f;
@@ -526,6 +533,11 @@ static bool a_queue(const struct reply *r)
     return r->count == 1 && r->queues[0].view.settings.paused;
 }
 
+static bool a_backlog(const struct reply *r)
+{
+    return r->backlogs->count == 0 && !r->backlogs->more; /* nothing waits */
+}
+
 static bool an_id(const struct reply *r)
 {
     return r->count == 1 && !id_is_none(r->ids[0]);
@@ -555,6 +567,12 @@ static bool a_budget(const struct reply *r)
 static bool an_entry(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
+}
+
+static void with_trail(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.trail = STR("{\"actor\":\"a\"}");
 }
 
 const struct example contract_examples[COMMAND_COUNT] = {
@@ -615,10 +633,12 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_QUEUE_PUT] = {queue_put, a_queue},
     [CMD_QUEUE_READ] = {with_queue, a_queue},
     [CMD_QUEUE_LIST] = {queue_list, a_queue},
+    [CMD_BACKLOG] = {backlog, a_backlog},
     [CMD_QUEUE_REMOVE] = {with_queue, NULL},
     [CMD_BUDGET_PUT] = {budget_put, a_budget},
     [CMD_BUDGET_READ] = {with_budget, a_budget},
     [CMD_BUDGET_REMOVE] = {with_budget, one_counted},
     [CMD_RETRY_SETTINGS_PUT] = {put_settings, changed_settings},
     [CMD_RETRY_SETTINGS_READ] = {nothing, initial_settings},
+    [CMD_RECORD] = {with_trail, NULL},
 };

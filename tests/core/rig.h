@@ -74,7 +74,7 @@ struct rig {
     /* the port */
     struct idmap records, replayed; /* struct rig_replay */
     struct rig_takes takes[RIG_TAKES_MAX];
-    struct rig_queue queues[8];
+    struct rig_queue queues[32];
     struct group_record groups[8]; /* name empty: free */
     struct budget budgets[40];     /* key empty: free */
     struct rig_ended {

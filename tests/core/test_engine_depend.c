@@ -360,6 +360,25 @@ static void who_is_brought_back_waits_again(void **state)
     assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
 }
 
+static void who_is_brought_back_freed_waits_for_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct rerun how = {.at = r->now, .freed = true};
+    struct job job;
+    serve(r);
+    struct id a = rig_add(r, "q");
+    struct id b = add_after(r, DEPEND_DIE, IDS(a));
+    kill(r, a);
+    rerun(r, a);
+    kill(r, a);
+    assert_int_equal(rig_status(r, b), STATUS_DEAD);
+    assert_ok(engine_rerun(r->e, r->now, b, how, &r->strings, &job));
+    rig_turn(r);
+    assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
+    rig_restart(r);
+    assert_int_equal(rig_status(r, b), STATUS_READY);
+}
+
 static void a_patch_leaves_it_blocked_and_counts_afterwards(void **state)
 {
     struct rig *r = *state;
@@ -541,6 +560,7 @@ int main(void)
         TEST(a_canceled_job_is_a_dead_one),
         TEST(a_blocked_job_may_be_canceled_and_deleted),
         TEST(who_is_brought_back_waits_again),
+        TEST(who_is_brought_back_freed_waits_for_nothing),
         TEST(a_patch_leaves_it_blocked_and_counts_afterwards),
         TEST(a_patch_may_let_it_go),
         TEST(a_blocked_job_holds_its_unique_key),

@@ -33,6 +33,8 @@ test(`no acknowledged job is lost or done twice over ${KILLS} SIGKILLs`, async (
       await harness.round();
     await harness.finish();
   } catch (error) {
+    /* By which the server is killed, so that something else may have failed first. */
+    error.message = harness.ledger.violation ?? error.message;
     error.message = `SEED=${seed}, root directory ${harness.root}\n${error.message}`;
     throw error;
   }

@@ -10,13 +10,16 @@
  *
  * It assumes the worst: what was not synced is lost, and so is a name whose directory was not
  * synced (sync_file_range promises neither). A pwrite to a file that was opened with O_DSYNC is a
- * sync of what it writes. If POWERCUT_KILL_AT is n, the process dies by SIGKILL at its n-th sync in
- * the root directory, before that sync has any effect; with POWERCUT_TEAR, after some of the
- * sectors of the file have come to the disk, by chance, which n decides. */
+ * sync of what it writes, and so is such a write that is given to an io_uring, though that may
+ * still be under way: what was not acknowledged may be on the disk. If POWERCUT_KILL_AT is n, the
+ * process dies by SIGKILL at its n-th sync in the root directory, before that sync has any effect;
+ * with POWERCUT_TEAR, after some of the sectors of the file have come to the disk, by chance, which
+ * n decides. */
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -252,4 +255,31 @@ ssize_t narrow_pwrite(int fd, const void *bytes, size_t len, off_t at)
 ssize_t wide_pwrite(int fd, const void *bytes, size_t len, off_t at)
 {
     return write_and_note(fd, bytes, len, at);
+}
+
+static void note_queued(const struct io_uring_sqe *e)
+{
+    const char *names = NULL, *bytes = (const char *)(uintptr_t)e->addr;
+    int flags = fcntl(e->fd, F_GETFL);
+    bool synced = flags >= 0 && ((flags & O_DSYNC) != 0 || (e->rw_flags & RWF_DSYNC) != 0);
+    if (e->opcode != IORING_OP_WRITE || !synced || !is_ours(e->fd, &names))
+        return;
+    pthread_mutex_lock(&lock);
+    if (dies_now()) {
+        if (getenv("POWERCUT_TEAR"))
+            tear(e->fd, bytes, e->len, (off_t)e->off);
+        raise(SIGKILL);
+    }
+    note_write(e->fd, bytes, e->len, (off_t)e->off);
+    pthread_mutex_unlock(&lock);
+}
+
+int io_uring_submit(struct io_uring *ring)
+{
+    int (*real)(struct io_uring *) =
+        (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
+    const struct io_uring_sq *sq = &ring->sq;
+    for (unsigned i = sq->sqe_head; i != sq->sqe_tail; i++)
+        note_queued(&sq->sqes[i & sq->ring_mask]);
+    return real(ring);
 }

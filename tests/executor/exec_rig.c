@@ -97,8 +97,8 @@ int exec_rig_teardown(void **state)
 {
     struct exec_rig *e = *state;
     exec_follow_free(&e->x);
-    remote_free(e->x.server);
     exec_leases_free(&e->x);
+    remote_free(e->x.server);
     exec_watch_stop(&e->x);
     exec_rig_forget(e);
     idmap_fini(&e->x.by_job);

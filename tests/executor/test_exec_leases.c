@@ -186,9 +186,11 @@ static void a_lease_is_renewed_after_a_third_of_it_counted_from_the_request(void
     exec_rig_assert_request(e, 0, words);
     assert_string_equal(exec_rig_request(e, 0)->body.at,
                         "{\"run\":3,\"lease_ms\":30000,\"token\":\"0000000000000002\"}");
-    /* 10 s after it left: it left after `before`, and before now. */
-    assert_true(r->renew_at.ns >= when_after(before, (span){10000}).ns);
+    /* 10 s after it left, or a quarter of that sooner, with others: it left after `before`, and
+     * before now. */
+    assert_true(r->renew_at.ns >= when_after(before, (span){7500}).ns);
     assert_true(r->renew_at.ns <= when_after(when_mono(), (span){10000}).ns);
+    assert_int_equal(r->renew_at.ns % INT64_C(2500000000), 0);
 }
 
 static void a_long_lease_is_renewed_every_20_s(void **state)
@@ -202,24 +204,124 @@ static void a_long_lease_is_renewed_every_20_s(void **state)
     assert_true(r->renew_at.ns <= when_after(when_mono(), (span){20000}).ns);
 }
 
-static void many_leases_are_renewed_64_at_a_time(void **state)
+/* The answer to POST /jobs/renew: the first lease is over, of the second it is not known, and the
+ * third is renewed; those after it are missing. */
+static bool serve_renewals(struct exec_rig *e, struct http_exchange *x, const struct rig_request *q)
+{
+    char body[500];
+    (void)e;
+    if (strcmp(q->path, "/jobs/renew") != 0)
+        return false;
+    snprintf(body, sizeof body,
+             "{\"error\":\"2 were not renewed\",\"code\":\"unprocessable\",\"jobs\":["
+             "{\"id\":\"%s\",\"code\":\"stale_token\",\"error\":\"it is over\"},"
+             "{\"id\":\"%s\",\"code\":\"busy\",\"error\":\"later\"},"
+             "{\"id\":\"%s\",\"lease_expires_at\":1}]}",
+             exec_rig_text(0), exec_rig_text(1), exec_rig_text(2));
+    rig_json(x, 422, body);
+    return true;
+}
+
+static void leases_that_are_due_together_are_one_request_with_an_answer_for_each(void **state)
 {
     struct exec_rig *e = *state;
     adopt_none(e);
     e->x.stopping = true;
+    e->serve = serve_renewals;
+    struct exec_run *runs[4];
+    for (int n = 0; n < 4; n++)
+        runs[n] = exec_rig_run(e, n, 0);
+    mono now = when_mono();
+    turn_until_served(e, now, 1);
+    assert_int_equal(e->rig->served, 1);
+    exec_rig_assert_request(e, 0, "POST /jobs/renew");
+    assert_true(exec_rig_body_has(e, 0, "{\"jobs\":[{\"id\":\""));
+    assert_true(exec_rig_body_has(e, 0, "\"run\":0,\"lease_ms\":30000,\"token\":\"00"));
+    assert_int_equal(runs[0]->plan.lease, PLAN_LOST);
+    for (int n = 1; n < 4; n++) {
+        assert_int_equal(runs[n]->plan.lease, PLAN_HELD);
+        assert_int_equal(runs[n]->renew_tries, n == 2 ? 0 : 1);
+        assert_false(runs[n]->renewing);
+    }
+    assert_true(runs[2]->renew_at.ns >= when_after(now, (span){7500}).ns);
+}
+
+static void one_request_renews_a_thousand_leases_at_most(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    e->serve = serve_renewals;
+    for (int n = 0; n < 2500; n++)
+        exec_rig_run(e, n, 0);
+    turn_until_served(e, when_mono(), 3);
+    assert_int_equal(e->rig->served, 3);
+}
+
+static bool serve_as_of_old(struct exec_rig *e, struct http_exchange *x,
+                            const struct rig_request *q)
+{
+    (void)e;
+    if (strcmp(q->path, "/jobs/renew") != 0)
+        return false;
+    rig_json(x, 405, "{\"error\":\"no\",\"code\":\"method_not_allowed\"}");
+    return true;
+}
+
+static void an_older_server_is_asked_for_each_lease_64_at_a_time(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    e->serve = serve_as_of_old;
     for (int n = 0; n < 150; n++)
         exec_rig_run(e, n, 0);
-    mono now = when_mono();
-    turn(e, now);
-    assert_int_equal(e->x.renewing, 64);
-    turn(e, now);
-    assert_int_equal(e->x.renewing, 64);
+    turn(e, when_mono());
+    RIG_AWAIT(e->rig, e->rig->served == 1 && remote_count(e->x.server) > 1);
+    assert_int_equal(remote_count(e->x.server), 64);
     RIG_AWAIT(e->rig, e->x.renewing == 0);
-    for (int i = 0; i < 2; i++) {
-        turn(e, now);
-        RIG_AWAIT(e->rig, e->x.renewing == 0);
-    }
-    assert_int_equal(e->rig->served, 150);
+    assert_int_equal(e->rig->served, 151);
+    /* It is known by then. */
+    turn(e, when_after(when_mono(), (span){20000}));
+    RIG_AWAIT(e->rig, e->x.renewing == 0);
+    assert_int_equal(e->rig->served, 301);
+}
+
+static bool serve_none_of_all(struct exec_rig *e, struct http_exchange *x,
+                              const struct rig_request *q)
+{
+    (void)e;
+    if (strcmp(q->path, "/jobs/renew") != 0)
+        return false;
+    rig_json(x, 400, "{\"error\":\"jobs[1]: no\",\"code\":\"bad_value\"}");
+    return true;
+}
+
+static void leases_that_are_refused_for_one_of_them_are_renewed_each(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    e->serve = serve_none_of_all;
+    for (int n = 0; n < 3; n++)
+        exec_rig_run(e, n, 0);
+    turn_until_served(e, when_mono(), 4);
+    assert_int_equal(e->rig->served, 4);
+    assert_int_equal(e->x.renewing, 0);
+    assert_int_equal(exec_runs_find(&e->x, exec_rig_id(1), 0)->plan.lease, PLAN_HELD);
+}
+
+static void what_waits_for_renewals_may_end(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    for (int n = 0; n < 3; n++)
+        exec_rig_run(e, n, 0)->token[0] = n ? 'a' : 0;
+    turn(e, when_mono());
+    assert_int_equal(remote_count(e->x.server), 2); /* one has no token: by itself */
+    exec_leases_free(&e->x);
+    assert_int_equal(remote_count(e->x.server), 0);
 }
 
 static void a_lease_that_the_server_does_not_know_is_lost(void **state)
@@ -260,8 +362,11 @@ static void all_leases_are_renewed_when_events_are_missing(void **state)
         exec_rig_run(e, n, 0)->renew_at = when_after(when_mono(), (span){20000});
     exec_runs_find(&e->x, exec_rig_id(2), 0)->plan.lease = PLAN_LOST;
     exec_leases_renew_all(&e->x);
-    turn_until_served(e, when_mono(), 2);
-    assert_int_equal(e->rig->served, 2);
+    turn_until_served(e, when_mono(), 1);
+    assert_int_equal(e->rig->served, 1);
+    assert_true(exec_rig_body_has(e, 0, exec_rig_text(0)));
+    assert_true(exec_rig_body_has(e, 0, exec_rig_text(1)));
+    assert_false(exec_rig_body_has(e, 0, exec_rig_text(2)));
 }
 
 static void a_decision_that_cannot_be_delivered_yet_keeps_its_lease(void **state)
@@ -275,10 +380,11 @@ static void a_decision_that_cannot_be_delivered_yet_keeps_its_lease(void **state
         r->plan.kept = n != 0;      /* the disk is full */
         r->plan.held_back = n == 1; /* its pod is still there */
     }
-    turn_until_served(e, when_mono(), 2);
-    assert_int_equal(e->rig->served, 2);
-    assert_non_null(strstr(exec_rig_request(e, 0)->path, exec_rig_text(0)));
-    assert_non_null(strstr(exec_rig_request(e, 1)->path, exec_rig_text(1)));
+    turn_until_served(e, when_mono(), 1);
+    assert_int_equal(e->rig->served, 1);
+    assert_true(exec_rig_body_has(e, 0, exec_rig_text(0)));
+    assert_true(exec_rig_body_has(e, 0, exec_rig_text(1)));
+    assert_false(exec_rig_body_has(e, 0, exec_rig_text(2)));
 }
 
 static void a_full_cluster_is_tried_with_a_few_jobs_at_a_time(void **state)
@@ -313,7 +419,11 @@ int main(void)
         TEST(an_executor_that_ends_asks_for_nothing),
         TEST(a_lease_is_renewed_after_a_third_of_it_counted_from_the_request),
         TEST(a_long_lease_is_renewed_every_20_s),
-        TEST(many_leases_are_renewed_64_at_a_time),
+        TEST(leases_that_are_due_together_are_one_request_with_an_answer_for_each),
+        TEST(one_request_renews_a_thousand_leases_at_most),
+        TEST(an_older_server_is_asked_for_each_lease_64_at_a_time),
+        TEST(leases_that_are_refused_for_one_of_them_are_renewed_each),
+        TEST(what_waits_for_renewals_may_end),
         TEST(a_lease_that_the_server_does_not_know_is_lost),
         TEST(a_server_in_trouble_loses_no_lease),
         TEST(all_leases_are_renewed_when_events_are_missing),

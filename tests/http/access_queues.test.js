@@ -86,6 +86,14 @@ describe('credentials that are limited to queues', () => {
             theirs);
     });
 
+    it('are_told_what_jobs_wait_for_in_their_queues_only', async (t) => {
+        const { as } = await shared(t);
+        const seen = (await as('who').get('/explain')).json.queues.map(({ queue }) => queue);
+        assert.ok(seen.length > 0 && seen.every((name) => name.startsWith('mail-')), seen.join());
+        assert.ok((await as('all').get('/explain')).json.queues.length > seen.length);
+        assertError(await as('who').get('/explain?queue=other'), 403, 'insufficient_rights');
+    });
+
     it('learn_nothing_of_who_has_their_keys', async (t) => {
         const { as, enqueue } = await shared(t);
         const id = await enqueue('hidden', { unique_key: 'k', alias: 'a' });

@@ -108,13 +108,14 @@ describe('a token', () => {
         await as('o').get('/jobs');
         await as('o').post('/jobs/cancel?queue=a');
         const logged = () => server.stderr.split('\n').filter((line) => /change asked for/.test(line));
-        const changes = await until(() => logged().length > 2 && logged().map((line) => JSON.parse(line)),
+        const changes = await until(() => logged().length > 3 && logged().map((line) => JSON.parse(line)),
             () => server.stderr);
-        const { operation, token, name, path: target, query } = changes.at(-1);
-        assert.deepEqual({ operation, token, name, target, query }, { operation: 'cancelJobs',
-            token: idOf(tokens.o), name: 'Ada???', target: '/jobs/cancel', query: 'queue=a' });
+        const { operation, actor, id, name, address, path: target, query } = changes.at(-1);
+        assert.deepEqual({ operation, actor, id, name, address, target, query }, { operation: 'cancelJobs',
+            actor: 'token', id: idOf(tokens.o), name: 'Ada???', address: '127.0.0.1',
+            target: '/jobs/cancel', query: 'queue=a' });
         assert.deepEqual(changes.map((change) => change.operation),
-            ['createToken', 'createToken', 'cancelJobs']);
+            ['createToken', 'createToken', 'createToken', 'cancelJobs']);
         for (const token of Object.values(tokens))
             assert.ok(!server.stderr.includes(token.slice(21)), 'no secret in the log');
     });

@@ -14,7 +14,8 @@ const { BIN } = require('./harness');
 const SOURCE = path.join(__dirname, '../..');
 const documents = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
     'bench/README.md', ...fs.readdirSync(path.join(SOURCE, 'docs'))
-        .filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
+        .filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
+    ...fs.readdirSync(path.join(SOURCE, 'clients')).map((name) => `clients/${name}/README.md`)];
 const read = (file) => fs.readFileSync(path.join(SOURCE, file), 'utf8');
 
 function output(...args) {

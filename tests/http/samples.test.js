@@ -111,6 +111,11 @@ for (const file of documents.filter((name) => samplesOf(name).length))
                 assert.ok(valid(value), JSON.stringify(valid.errors));
                 return;
             }
+            if (value.queues) {
+                const valid = schemaAt(['components', 'schemas', 'BacklogPage']);
+                assert.ok(valid(value), JSON.stringify(valid.errors));
+                return;
+            }
             const res = await server.post(value.jobs ? '/jobs/bulk' : '/jobs', value,
                 { 'tenax-strict': 'true' });
             assert.equal(res.status, 201, res.text);

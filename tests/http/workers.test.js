@@ -39,7 +39,7 @@ describe('a worker', () => {
         const w = await workerOf(server, name);
         assert.deepEqual([w.name, w.node, w.version, w.queues.sort(), w.in_flight, w.quiet],
             [name, 'n1', 'mailer/2.1', [queue, 'other'].sort(), 2, false]);
-        assert.deepEqual([w.streams, w.claims], [0, 0]);
+        assert.deepEqual([w.streams, w.claims, w.address], [0, 0, server.host]);
         assert.ok(w.since >= began - 1 && w.last_seen >= w.since);
         const { id, token } = res.json.jobs[0];
         assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);

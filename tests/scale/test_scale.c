@@ -88,6 +88,18 @@ static void check_reads(struct yard *y, struct id last)
     check(y, "queues", queues, &a);
 }
 
+/* Up to a thousand workers, keys and budgets of a queue are looked at. */
+static void check_backlogs(struct yard *y, struct str queue)
+{
+    struct answer a;
+    struct command c = {.kind = CMD_BACKLOG, .backlog = {.limit = 10}};
+    steps_allow(100000);
+    check(y, "backlogs", c, &a);
+    c.backlog.queue = queue;
+    check(y, "backlog", c, &a);
+    steps_allow(0);
+}
+
 /* It reports a limited number of queues; to find the oldest jobs it reads a few thousand. */
 static void check_meter(struct yard *y)
 {
@@ -120,6 +132,7 @@ static void check_changes(struct yard *y, struct id last, struct str queue)
 static void check_commands(struct yard *y, struct id last, struct str queue)
 {
     check_reads(y, last);
+    check_backlogs(y, queue);
     check_meter(y);
     check_changes(y, last, queue);
 }

@@ -79,6 +79,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.log_level, LOG_WARN);
     assert_int_equal(s.log_format, LOG_TEXT);
     assert_false(s.strict);
+    assert_true(s.index_snapshots);
     assert_false(s.insecure);
     assert_int_equal(s.max_body, 16 << 20);
     assert_int_equal(s.max_connections, 10000);
@@ -87,6 +88,17 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.idle_timeout.ms, 75000);
     assert_int_equal(s.min_free_space, 256 << 20);
     assert_int_equal(s.cache_size, 256000000);
+}
+
+static void a_switch_that_is_on_can_be_turned_off(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    assert_true(LOAD(&s, &code, "--index-snapshots=off"));
+    assert_false(s.index_snapshots);
+    assert_true(LOAD(&s, &code, "--index-snapshots"));
+    assert_true(s.index_snapshots);
 }
 
 static void words_of_choices_are_the_enums_of_their_users(void **state)
@@ -216,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_setting_has_a_variable_and_help),
         TEST(defaults_are_the_documented_ones),
+        TEST(a_switch_that_is_on_can_be_turned_off),
         TEST(words_of_choices_are_the_enums_of_their_users),
         TEST(part_of_the_backoff_formula_is_refused),
         TEST(the_backoff_formula_may_come_from_several_places),

@@ -32,7 +32,7 @@ void log_batch_fill(struct log *l, uint64_t last, size_t most_len)
     while (number < last) {
         log_batch(number + 1, most_len, &b);
         uint64_t expected = number + 1;
-        assert_ok(log_append(l, buf_view(&b), true, &number));
+        assert_ok(log_begin(l, buf_view(&b), true, &number));
         assert_int_equal(number, expected);
     }
     assert_ok(log_wait(l, last));
@@ -151,13 +151,17 @@ static void several_may_be_under_way(void **state)
     uint64_t number = 0, before = 0;
     for (uint64_t n = 1; n <= 200; n++) {
         log_batch(n, SMALL, &b);
-        assert_ok(log_append(f->l, buf_view(&b), true, &number));
+        assert_ok(log_begin(f->l, buf_view(&b), true, &number));
         assert_int_equal(number, n);
         uint64_t durable = log_durable(f->l);
         assert_in_range(durable, before, n);
         before = durable;
-        if (n % 13 == 0)
+        if (n % 13 == 0) {
+            struct err e;
             assert_ok(log_wait(f->l, n - 3));
+            assert_true(log_ended(f->l, n - 3, &e));
+            assert_ok(e);
+        }
     }
     buf_fini(&b);
     reopen(f, 1); /* waits for what is under way */
@@ -194,7 +198,7 @@ static void what_was_not_synced_outlives_the_process(void **state)
     uint64_t number;
     for (uint64_t n = 1; n <= 100; n++) {
         log_batch(n, SMALL, &b);
-        assert_ok(log_append(f->l, buf_view(&b), n % 3 == 0, &number));
+        assert_ok(log_begin(f->l, buf_view(&b), n % 3 == 0, &number));
     }
     buf_fini(&b);
     assert_ok(log_wait(f->l, 100));

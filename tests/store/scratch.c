@@ -76,10 +76,17 @@ void scratch_no_notice(void *ctx)
     (void)ctx;
 }
 
+static bool no_ring;
+
+void scratch_set_no_ring(bool on)
+{
+    no_ring = on;
+}
+
 struct err scratch_try_open(const char *dir, struct store **s)
 {
     struct rocks_settings settings = {
-        .dir = dir, .cache_bytes = 8 << 20, .notify = scratch_no_notice, .ctx = NULL};
+        .dir = dir, .cache_bytes = 8 << 20, .no_ring = no_ring, .notify = scratch_no_notice};
     return rocks_open(&settings, s);
 }
 

@@ -25,7 +25,9 @@ void scratch_name_in(char *out, size_t size, const char *dir, const char *name);
 /* For a store whose notices are not needed. */
 void scratch_no_notice(void *ctx);
 struct err scratch_try_open(const char *dir, struct store **s);
-/* The same; NULL if it fails, after printing the reason. */
+/* From now on stores are opened with that setting. */
+void scratch_set_no_ring(bool on);
+/* The same as scratch_try_open; NULL if it fails, after printing the reason. */
 struct store *scratch_open_rocks(const char *dir);
 
 #endif

@@ -141,6 +141,62 @@ static void every_damage_and_every_cut_is_noticed(void **state)
     free(bytes);
 }
 
+static void cut_file(const char *dir, size_t len)
+{
+    char path[200];
+    scratch_name_in(path, sizeof path, dir, INDEX_FILE_NAME);
+    assert_int_equal(truncate(path, (off_t)len), 0);
+}
+
+static void flip(const char *dir, size_t at)
+{
+    char path[200], byte;
+    scratch_name_in(path, sizeof path, dir, INDEX_FILE_NAME);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+    byte = (char)~byte;
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+}
+
+/* Longer than what is read at a time. */
+static void damage_anywhere_in_a_long_file_is_noticed(void **state)
+{
+    const char *dir = *state;
+    struct index_image image;
+    size_t len;
+    assert_int_equal(write_file(dir, false, 60000).code, ERR_OK);
+    char *bytes = file_of(dir, &len);
+    free(bytes);
+    assert_true(len > 2 << 20);
+    for (size_t at = 0; at < len; at += 100003) {
+        flip(dir, at);
+        assert_int_equal(index_image_open(dir, &image).code, ERR_CORRUPT);
+        flip(dir, at);
+    }
+    assert_int_equal(index_image_open(dir, &image).code, ERR_OK);
+    assert_int_equal(image.count, 60000);
+    index_image_close(&image);
+    while (len > 0) {
+        len -= len < 300007 ? len : 300007;
+        cut_file(dir, len);
+        assert_int_equal(index_image_open(dir, &image).code, ERR_CORRUPT);
+    }
+}
+
+static void a_file_that_is_removed_is_not_there(void **state)
+{
+    const char *dir = *state;
+    struct index_image image;
+    index_file_remove(dir);
+    assert_int_equal(write_file(dir, false, 1).code, ERR_OK);
+    index_file_sweep(dir);
+    assert_int_equal(index_image_open(dir, &image).code, ERR_OK);
+    index_image_close(&image);
+    index_file_remove(dir);
+    assert_int_equal(index_image_open(dir, &image).code, ERR_NOT_FOUND);
+}
+
 #define ON_DISK(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
 
 int main(void)
@@ -150,6 +206,8 @@ int main(void)
         ON_DISK(one_that_is_given_up_leaves_the_one_before),
         ON_DISK(a_folder_that_is_not_there_is_an_error),
         ON_DISK(every_damage_and_every_cut_is_noticed),
+        ON_DISK(damage_anywhere_in_a_long_file_is_noticed),
+        ON_DISK(a_file_that_is_removed_is_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,10 +109,10 @@ static void a_segment_of_unusual_size_is_not_kept(void **state)
     uint64_t number, bytes;
     memset(buf_room(&b, 8 << 20), 'x', 8 << 20);
     b.len = 8 << 20;
-    assert_ok(log_append(l, buf_view(&b), true, &number));
-    assert_ok(log_append(l, STR("y"), true, &number));
-    assert_ok(log_append(l, buf_view(&b), true, &number));
-    assert_ok(log_append(l, STR("z"), true, &number));
+    assert_ok(log_begin(l, buf_view(&b), true, &number));
+    assert_ok(log_begin(l, STR("y"), true, &number));
+    assert_ok(log_begin(l, buf_view(&b), true, &number));
+    assert_ok(log_begin(l, STR("z"), true, &number));
     assert_ok(log_wait(l, number));
     count_segments(*state, &bytes);
     assert_in_range(bytes, 16 << 20, 20 << 20);
@@ -267,11 +267,11 @@ static void without_room_for_a_segment_an_append_is_refused_and_nothing_is_lost(
     limit_files(64 << 10); /* what is there can be written, and nothing larger be made */
     for (last = 5; e.code == ERR_OK && last < 1000; last += e.code == ERR_OK) {
         log_batch(last + 1, SMALL, &b);
-        e = log_append(l, buf_view(&b), true, &number);
+        e = log_begin(l, buf_view(&b), true, &number);
     }
     assert_code(e, ERR_DISK_FULL);
     assert_ok(log_wait(l, last));
-    assert_code(log_append(l, buf_view(&b), true, &number), ERR_DISK_FULL);
+    assert_code(log_begin(l, buf_view(&b), true, &number), ERR_DISK_FULL);
     limit_files(RLIM_INFINITY);
     log_batch_fill(l, last + 100, SMALL);
     log_close(l);
@@ -309,7 +309,7 @@ static void what_is_released_makes_room_where_the_log_may_not_grow(void **state)
     struct err e = err_none();
     while (e.code == ERR_OK) {
         log_batch(number + 1, SMALL, &b);
-        e = log_append(l, buf_view(&b), true, &number);
+        e = log_begin(l, buf_view(&b), true, &number);
         assert_in_range(number, 0, 32);
     }
     assert_code(e, ERR_DISK_FULL);
@@ -346,11 +346,11 @@ static void after_a_failed_write_nothing_becomes_durable_until_an_opening(void *
     log_batch(6, SMALL, &b);
     signal(SIGXFSZ, SIG_IGN);
     limit_files(4096); /* and not even what is there */
-    assert_ok(log_append(l, buf_view(&b), true, &number));
+    assert_ok(log_begin(l, buf_view(&b), true, &number));
     struct err e = log_wait(l, number);
     limit_files(RLIM_INFINITY);
     assert_int_not_equal(e.code, ERR_OK);
-    assert_code(log_append(l, buf_view(&b), true, &number), ERR_IO);
+    assert_code(log_begin(l, buf_view(&b), true, &number), ERR_IO);
     assert_int_equal(log_durable(l), 5);
     log_close(l);
     l = open_ok(*state, 1);
@@ -371,7 +371,7 @@ static int child_append(const char *dir)
     uint64_t told = 0, number = log_durable(l);
     for (;;) {
         log_batch(number + 1, SMALL, &b);
-        struct err e = log_append(l, buf_view(&b), number % 5 != 0, &number);
+        struct err e = log_begin(l, buf_view(&b), number % 5 != 0, &number);
         must(e.code == ERR_OK);
         if (number % 3 == 0) {
             e = log_wait(l, number - 1);
@@ -461,7 +461,7 @@ static void what_the_ring_has_ended_is_told_by_its_descriptor(void **state)
     for (uint64_t n = 1; n <= 300; n++) {
         struct pollfd told = {.fd = log_ring_fd(settings.ring), .events = POLLIN};
         assert_int_equal(poll(&told, 1, 0), 0);
-        assert_ok(log_append(l, buf_view(&b), true, &number));
+        assert_ok(log_begin(l, buf_view(&b), true, &number));
         while (log_durable(l) < n)
             assert_int_equal(poll(&told, 1, -1), 1);
     }
@@ -478,15 +478,15 @@ static void an_append_is_ready_until_a_segment_is_full(void **state)
     log_batch(2, SMALL, &b);
     size_t ready = 0;
     for (; log_is_ready(l, b.len, true); ready++) {
-        assert_ok(log_append(l, buf_view(&b), true, &number));
+        assert_ok(log_begin(l, buf_view(&b), true, &number));
         assert_ok(log_wait(l, number));
     }
     assert_in_range(ready, 5, 16);
     assert_false(log_is_ready(l, 1 << 20, true));
-    assert_ok(log_append(l, buf_view(&b), true, &number)); /* begins the next segment */
+    assert_ok(log_begin(l, buf_view(&b), true, &number)); /* begins the next segment */
     assert_ok(log_wait(l, number));
     assert_true(log_is_ready(l, b.len, true));
-    assert_ok(log_append(l, buf_view(&b), false, &number));
+    assert_ok(log_begin(l, buf_view(&b), false, &number));
     assert_true(log_is_ready(l, b.len, false));
     assert_false(log_is_ready(l, b.len, true)); /* what was not synced must be, before */
     log_close(l);
@@ -503,9 +503,9 @@ static void as_many_as_may_be_are_ready_at_once(void **state)
     buf_add(&b, "x", 1);
     for (; n < LOG_UNDER_WAY_MAX; n++) {
         assert_true(log_is_ready(l, b.len, true));
-        assert_ok(log_append(l, buf_view(&b), true, &number));
+        assert_ok(log_begin(l, buf_view(&b), true, &number));
     }
-    assert_ok(log_append(l, buf_view(&b), true, &number)); /* waits for one */
+    assert_ok(log_begin(l, buf_view(&b), true, &number)); /* waits for one */
     assert_ok(log_wait(l, number));
     assert_int_equal(log_durable(l), number);
     log_close(l);

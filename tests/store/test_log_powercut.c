@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "store/cm.h"
 #include "store/folder.h"
 #include "store/log_contract.h"
+#include "store/log_ring.h"
 #include "store/scratch.h"
 
 #define LEN       ((size_t)6000)
@@ -28,12 +30,14 @@
 
 static const char *shim;
 static bool no_direct;
+static struct log_ring *ring; /* NULL: who waits writes */
 
 static struct err open_log(const char *dir, uint64_t from, struct log **l)
 {
     struct log_file_settings s = {.dir = dir,
                                   .from = from,
                                   .no_direct = no_direct,
+                                  .ring = ring,
                                   .segment_bytes = SEGMENT,
                                   .segment_bytes_max = SEGMENT};
     return log_file_open(&s, l);
@@ -64,7 +68,7 @@ static int child_append(const char *dir)
         for (int i = 0; i < 8; i++) {
             for (int n = 0; n < 3; n++) {
                 log_batch(number + 1, LEN, &b);
-                assert_ok(log_append(l, buf_view(&b), true, &number));
+                assert_ok(log_begin(l, buf_view(&b), true, &number));
             }
             assert_ok(log_wait(l, number));
             tell(number, from);
@@ -98,8 +102,8 @@ static bool lose_power(const char *dir, const char *image, int at, bool tear, st
             setenv("POWERCUT_TEAR", "1", 1);
         setenv("LD_PRELOAD", shim, 1);
         setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
-        execl("/proc/self/exe", "test_log_powercut", no_direct ? "synced" : "direct", dir,
-              (char *)NULL);
+        execl("/proc/self/exe", "test_log_powercut", no_direct ? "synced" : "direct",
+              ring ? "ring" : "", dir, (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -193,23 +197,47 @@ static void the_power_may_fail_in_the_middle_of_any_write(void **state)
     cut_at_every_write(true);
 }
 
-int main(int argc, char **argv)
+static int run(const char *name)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_power_may_fail_before_any_write),
         cmocka_unit_test(the_power_may_fail_in_the_middle_of_any_write),
     };
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+static void use_ring(void)
+{
+    ring = log_ring_new(LOG_UNDER_WAY_MAX);
+}
+
+int main(int argc, char **argv)
+{
     must(argc >= 2);
     no_direct = strcmp(argv[1], "synced") == 0;
-    if (argc == 3)
-        return child_append(argv[2]);
+    if (argc == 4) {
+        if (*argv[2])
+            use_ring();
+        int code = child_append(argv[3]);
+        log_ring_free(ring);
+        return code;
+    }
     shim = argv[1];
     /* What the disk has is kept by the library: the files may be in memory. */
     char folder[] = "/dev/shm/tenax-power-XXXXXX";
     bool in_memory = mkdtemp(folder) && chdir(folder) == 0;
-    int failures = cmocka_run_group_tests_name("log_powercut_direct", tests, NULL, NULL);
+    int failures = run("log_powercut_direct");
     no_direct = true;
-    failures += cmocka_run_group_tests_name("log_powercut_synced", tests, NULL, NULL);
+    failures += run("log_powercut_synced");
+    use_ring();
+    if (ring) {
+        failures += run("log_powercut_ring_synced");
+        no_direct = false;
+        failures += run("log_powercut_ring_direct");
+    } else {
+        print_message("the kernel has no io_uring for us: not tested with it\n");
+    }
+    log_ring_free(ring);
     if (in_memory)
         rmdir(folder);
     return failures;

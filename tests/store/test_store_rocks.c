@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -387,6 +388,9 @@ static void a_full_disk_loses_nothing_and_service_resumes(void **state)
     assert_int_equal(status, 0);
 }
 
+/* Of a batch that is for the thread. */
+#define LARGE ((size_t)100000)
+
 struct bell {
     int ends[2];
 };
@@ -397,25 +401,46 @@ static void ring(void *ctx)
     must(write(bell->ends[1], "x", 1) == 1);
 }
 
+/* As the loop of a server does: without looking at the time. */
+static void reap_by_notices(struct store *s, const struct bell *bell, unsigned *by_thread,
+                            unsigned *by_kernel)
+{
+    struct pollfd told[] = {{.fd = bell->ends[0], .events = POLLIN},
+                            {.fd = store_wake_fd(s), .events = POLLIN}};
+    struct err e;
+    char byte;
+    do {
+        assert_in_range(poll(told, 2, -1), 1, 2);
+        if (told[0].revents)
+            assert_int_equal(read(bell->ends[0], &byte, 1), 1);
+        *by_thread += told[0].revents != 0;
+        *by_kernel += told[1].revents != 0;
+    } while (!store_reap(s, &e));
+    assert_code(e, ERR_OK);
+}
+
 static void a_notice_comes_for_every_batch(void **state)
 {
     struct bell bell;
+    unsigned by_thread = 0, by_kernel = 0;
     must(pipe2(bell.ends, O_CLOEXEC) == 0);
     struct rocks_settings settings = {
         .dir = *state, .cache_bytes = 8 << 20, .notify = ring, .ctx = &bell};
     struct store *s;
+    char *large = calloc(1, LARGE);
+    must(large);
     assert_ok(rocks_open(&settings, &s));
     struct batch b = {0};
-    for (int i = 0; i < 50; i++) {
-        batch_put(&b, STR("a"), STR("1"));
-        store_commit(s, &b, true);
-        char byte;
-        assert_int_equal(read(bell.ends[0], &byte, 1), 1);
-        struct err e;
-        assert_true(store_reap(s, &e));
-        assert_code(e, ERR_OK);
+    for (int i = 0; i < 200; i++) {
+        batch_put(&b, STR("a"), i % 10 == 5 ? (struct str){large, LARGE} : STR("1"));
+        store_commit(s, &b, i % 7 != 3);
+        reap_by_notices(s, &bell, &by_thread, &by_kernel);
         batch_reset(&b);
     }
+    free(large);
+    assert_in_range(by_thread, 20, 200);
+    if (store_wake_fd(s) >= 0)
+        assert_in_range(by_kernel, 100, 200); /* most are small */
     batch_fini(&b);
     store_close(s);
     close(bell.ends[0]);
@@ -637,5 +662,8 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "disk_full") == 0)
         return child_disk_full(argv[2]);
     int failures = contract_run("store_rocks", scratch_open_rocks);
+    failures += run_own_tests();
+    scratch_set_no_ring(true);
+    failures += contract_run("store_rocks_by_thread", scratch_open_rocks);
     return failures + run_own_tests();
 }

@@ -441,7 +441,7 @@ static void progress_and_checkpoint_go_with_a_renewal_once(void **state)
     assert_int_equal(RUN(&t, script, .lease = {1500}, .grace = {60000}), CLI_OK);
     assert_int_equal(t.news, 1);
     assert_true(str_eq(buf_view(&t.renewal),
-                       STR("{\"token\":\"tok\",\"lease_ms\":1500,\"progress\":{\"value\":0.4,"
+                       STR("{\"lease_ms\":1500,\"token\":\"tok\",\"progress\":{\"value\":0.4,"
                            "\"note\":\"page 4\"},\"checkpoint\":[4]\n}")));
     assert_int_equal(t.failures, 1);
     assert_true(!member(&a, &t, "checkpoint").len && !member(&a, &t, "progress").len);

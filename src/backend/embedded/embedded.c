@@ -451,7 +451,8 @@ static bool is_idle(const struct backend *base)
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && !b->clock.reset_done && b->building->count == 0 &&
            b->building->batch.count == 0 && b->events.writer.count == 0 &&
-           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b);
+           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b) &&
+           embedded_index_is_idle(b);
 }
 
 instant embedded_now(const struct backend *base)
@@ -483,6 +484,8 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
     b->settings.failure_history = settings->failure_history;
+    b->settings.audit_retention = settings->audit_retention;
+    b->settings.audit_max = settings->audit_max;
     b->settings.failure_groups_max = settings->failure_groups_max;
     b->settings.failure_group_retention = settings->failure_group_retention;
     b->settings.idempotency_retention = settings->idempotency_retention;

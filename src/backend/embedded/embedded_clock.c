@@ -206,6 +206,7 @@ void embedded_clock_reset(struct embedded *b, const struct command *c, struct re
     b->clock.phase = RESET_WAITS;
     b->clock.reset_done = c->done;
     b->clock.reset_ctx = c->ctx;
+    b->clock.reset_trail = c->trail.len ? embedded_trail_begin(b, c->trail, true) : 0;
 }
 
 static void answer(struct embedded *b, instant from, struct err err)
@@ -214,6 +215,8 @@ static void answer(struct embedded *b, instant from, struct err err)
     r->err = err;
     r->clock = (struct clock_reply){from, b->now, b->clock.corrected};
     b->clock.reset_done = NULL;
+    if (b->clock.reset_trail && err.code == ERR_OK)
+        embedded_trail_end(b, b->clock.reset_trail, b->clock.corrected);
 }
 
 /* From here on it is to be done, whatever happens. */

@@ -65,14 +65,21 @@ static void judge(struct embedded *b, const struct command *c, struct reply *r)
         r->err = c->kind == CMD_REMOVE ? embedded_apart_remove(b, id) : embedded_apart_error(b, id);
 }
 
+static void record(struct embedded *b, const struct command *c, const struct reply *r)
+{
+    if (c->trail.len && r->err.code == ERR_OK && !r->repeated && rows[c->kind].writes != NOTHING)
+        embedded_trail_begin(b, c->trail, false);
+}
+
 /* A payload may be the batch's own, and still is to be written out for each who asked. */
-static void handle(struct embedded *b, const struct command *c)
+void embedded_handle(struct embedded *b, const struct command *c)
 {
     struct reply *r = embedded_effect(b, c->done, c->ctx);
     size_t before = arena_used(&b->building->arena);
     rows[c->kind].handle(b, c, r);
     if (r->err.code != ERR_OK)
         judge(b, c, r);
+    record(b, c, r);
     size_t bytes = arena_used(&b->building->arena) - before;
     if (c->kind == CMD_READ && r->err.code == ERR_OK && bytes < r->jobs->payload.len)
         bytes += r->jobs->payload.len;
@@ -95,7 +102,7 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c)
     else if (embedded_fold_is_wanted(c))
         embedded_fold_start(b, c);
     else
-        handle(b, c);
+        embedded_handle(b, c);
 }
 
 static void enqueue(struct embedded *b, const struct command *c)
@@ -122,7 +129,7 @@ static void start(struct embedded *b, const struct command *c)
     else if (c->kind == CMD_CRON_PUT && embedded_fold_is_wanted_by_put(&c->cron_put))
         embedded_fold_start_put(b, c);
     else
-        handle(b, c);
+        embedded_handle(b, c);
 }
 
 struct err embedded_no_alias(struct str alias)

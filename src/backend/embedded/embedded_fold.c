@@ -77,6 +77,7 @@ struct fold {
     uint64_t tick;
     /* For a put of cron entries, whose jobs the specs are: their expressions are only checked. */
     const struct cron_put *put;
+    struct str trail; /* who asks for it, for the audit; or empty */
 };
 
 /* --- lanes --- */
@@ -346,24 +347,22 @@ static void fill_reply(struct fold *f, struct reply *r, const struct enqueued *a
 
 static void apply_put(struct fold *f)
 {
-    struct embedded *b = f->b;
-    struct reply *r = embedded_effect(b, f->done, f->ctx);
-    struct command c = {.kind = CMD_CRON_PUT, .cron_put = *f->put};
-    embedded_cron_put(b, &c, r);
+    struct command c = {.kind = CMD_CRON_PUT, .done = f->done, .ctx = f->ctx, .trail = f->trail};
+    c.cron_put = *f->put;
+    embedded_handle(f->b, &c);
 }
 
 /* The job of a tick and the next tick are one batch (promise I8). */
 static void apply_tick(struct fold *f, const struct enqueue *specs, size_t n)
 {
-    struct embedded *b = f->b;
     struct enqueued added;
-    struct err err = engine_enqueue(b->engine, b->now, specs, n, &f->plan, &added);
+    struct err err = engine_enqueue(f->b->engine, f->b->now, specs, n, &f->plan, &added);
     if (err.code != ERR_OK) {
-        b->broken = err;
+        f->b->broken = err;
         return;
     }
     rewrite_existing(f);
-    engine_cron_ticked(b->engine, b->now, f->entry);
+    engine_cron_ticked(f->b->engine, f->b->now, f->entry);
 }
 
 static bool is_awaited(const struct fold *f)
@@ -401,9 +400,7 @@ static void apply(struct fold *f)
     r->count = f->count;
     r->enqueued = arena_get(a, f->count * sizeof *r->enqueued);
     fill_reply(f, r, added, places);
-    r->err = embedded_idempotency_keep(b, f->once, r);
-    if (r->err.code != ERR_OK)
-        b->broken = r->err;
+    embedded_idempotency_keep(b, f->once, r);
 }
 
 /* --- the stages of an enqueue --- */
@@ -664,6 +661,7 @@ void embedded_fold_start_put(struct embedded *b, const struct command *c)
     f->done = c->done;
     f->ctx = c->ctx;
     f->put = embedded_own_put(&f->arena, &c->cron_put);
+    f->trail = arena_copy(&f->arena, c->trail);
     for (size_t i = 0; i < f->count; i++)
         own_spec(f, i, &f->put->entries[i].job);
     begin(f);

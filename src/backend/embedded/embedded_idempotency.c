@@ -63,11 +63,11 @@ bool embedded_idempotency_answer(struct embedded *b, const struct idempotency *o
     return true;
 }
 
-struct err embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
-                                     const struct reply *r)
+void embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
+                               const struct reply *r)
 {
     if (!is_on(b, once))
-        return err_none();
+        return;
     struct arena scratch = {0};
     struct record_answer answer = {.jobs = r->enqueued, .count = r->count};
     memcpy(answer.request, once->request, sizeof answer.request);
@@ -76,9 +76,8 @@ struct err embedded_idempotency_keep(struct embedded *b, const struct idempotenc
                          .value = record_write_answer(&answer, &scratch),
                          .expires = instant_add(b->now, b->settings.idempotency_retention)};
     must(!r->repeated);
-    struct err err = embedded_kv_keep(b, &e, &scratch);
+    embedded_kv_keep(b, &e);
     arena_fini(&scratch);
-    return err;
 }
 
 const struct idempotency *embedded_idempotency_own(struct arena *a, const struct idempotency *once)

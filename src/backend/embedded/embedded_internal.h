@@ -68,9 +68,10 @@ struct scan {
     struct id *ids;      /* of CANCEL_WHERE, in the arena */
     size_t id_count, id_cap;
     struct job *jobs;
-    size_t kept;  /* in jobs */
-    size_t bytes; /* of their payloads */
-    size_t count; /* of those that matched */
+    size_t kept;    /* in jobs */
+    size_t bytes;   /* of their payloads */
+    size_t count;   /* of those that matched */
+    uint64_t trail; /* its number in the audit; 0: it has none */
     struct reply reply;
     reply_fn done;
     void *ctx;
@@ -102,6 +103,11 @@ struct kv_state {
     instant due_unsealed; /* the same for what was put in the turn that is being built */
 };
 
+/* The audit (embedded_trail.c). */
+struct trail_state {
+    uint64_t newest, removed; /* numbers; those up to `removed` are gone */
+};
+
 /* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
 struct ahead {
     struct store_cursor *cursor; /* NULL: none is open */
@@ -127,7 +133,8 @@ struct clock {
     struct id next; /* the next one of them */
     instant turned_from; /* `from` of the newest reset since the start */
     uint64_t corrected;
-    reply_fn reset_done; /* who waits for the clock to be set back; NULL: nobody */
+    uint64_t reset_trail; /* its number in the audit; 0: it has none */
+    reply_fn reset_done;  /* who waits for the clock to be set back; NULL: nobody */
     void *reset_ctx;
     enum { RESET_WAITS, RESET_CORRECTS, RESET_REBUILDS } phase; /* iff reset_done */
 };
@@ -177,8 +184,17 @@ struct index_state {
     bool has; /* there is a finished one */
     uint64_t nonce[2];
     uint64_t bytes, changes;         /* of batches since it began, and writes in them */
+    instant began;                   /* or the start that used it */
     uint64_t new_bytes, new_changes; /* the same of the one under way */
-    instant retry;                   /* no other is begun before, because one failed */
+    instant new_began;
+    instant next;    /* its next chunk comes then */
+    instant retry;   /* no other is begun before, because one failed */
+    bool last;       /* begun at a stop: no other is */
+    bool failing;    /* none was written since one failed */
+    uint64_t failed; /* so many, since the start */
+    uint64_t written;
+    enum index_start start;
+    uint64_t jobs_read; /* at the start */
 };
 
 /* When missing policies were logged last. */
@@ -244,6 +260,7 @@ struct embedded {
     struct failure_groups failures;
     struct workers workers;
     struct kv_state kv;
+    struct trail_state trail;
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
     uint64_t commit_bytes;
@@ -431,6 +448,17 @@ extern const struct str embedded_nowhere;
 void embedded_workers_report(struct embedded *b, struct run_ref ref);
 NODISCARD struct err embedded_workers_recover(struct embedded *b);
 
+/* embedded_command.c */
+/* Carries out a command that is done at once, and answers it. */
+void embedded_handle(struct embedded *b, const struct command *c);
+
+/* embedded_trail.c */
+/* Records a change with this turn, and returns its number; if it is open, embedded_trail_end is to
+ * say when it is over, and how many jobs it was about. */
+uint64_t embedded_trail_begin(struct embedded *b, struct str note, bool open);
+void embedded_trail_end(struct embedded *b, uint64_t number, uint64_t count);
+/* After embedded_kv_recover. */
+NODISCARD struct err embedded_trail_recover(struct embedded *b);
 /* embedded_failures.c */
 void embedded_failures_add(struct embedded *b, const struct history_entry *failed);
 NODISCARD struct err embedded_failures_recover(struct embedded *b);
@@ -447,8 +475,8 @@ bool embedded_failures_clear(struct embedded *b);
 bool embedded_idempotency_answer(struct embedded *b, const struct idempotency *once, reply_fn done,
                                  void *ctx);
 /* Puts the answer that r gives into the batch, which has what was enqueued. */
-NODISCARD struct err embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
-                                               const struct reply *r);
+void embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
+                               const struct reply *r);
 /* A copy in the arena; NULL of NULL. */
 const struct idempotency *embedded_idempotency_own(struct arena *a, const struct idempotency *once);
 
@@ -456,11 +484,10 @@ const struct idempotency *embedded_idempotency_own(struct arena *a, const struct
 /* In the arena; its version is 0 if there is no such entry, or its time is over. */
 NODISCARD struct err embedded_kv_load(struct embedded *b, struct str space, struct str key,
                                       struct arena *a, struct kv_entry *e);
-/* Removes it, if it is there. */
-NODISCARD struct err embedded_kv_forget(struct embedded *b, struct str space, struct str key,
-                                        struct arena *a);
-/* Puts it in the place of the one that is there, if any. Only an error of reading that one. */
-NODISCARD struct err embedded_kv_keep(struct embedded *b, struct kv_entry *e, struct arena *a);
+/* Puts an entry, in place of what there is. */
+void embedded_kv_keep(struct embedded *b, struct kv_entry *e);
+/* Removes what has the entry's space and key, if there is something. */
+void embedded_kv_forget(struct embedded *b, const struct kv_entry *e);
 NODISCARD struct err embedded_kv_recover(struct embedded *b);
 /* To be called when the turn that was being built is on its way. */
 void embedded_kv_sealed(struct embedded *b);
@@ -625,6 +652,8 @@ struct err embedded_policy_recover(struct embedded *b);
 /* Restores jobs from the snapshot, if there is one that can be used; otherwise *done is false, and
  * nothing was restored. An error is one of reading jobs. */
 NODISCARD struct err embedded_index_restore(struct embedded *b, bool *done);
+/* Jobs were restored without it. */
+void embedded_index_missed(struct embedded *b);
 /* Each turn: begins one, goes on, or ends it. */
 void embedded_index_step(struct embedded *b);
 /* The batch of t is about to be committed. */
@@ -635,5 +664,7 @@ void embedded_index_drop(struct embedded *b);
 void embedded_index_let_go(struct embedded *b);
 /* Whether there is something to do, and when. */
 bool embedded_index_due(const struct embedded *b, instant *at);
+/* Whether a stop need not wait for one. */
+bool embedded_index_is_idle(const struct embedded *b);
 
 #endif

@@ -29,7 +29,7 @@ void embedded_enqueue(struct embedded *b, const struct command *c, struct reply 
     r->enqueued = arena_get(a, r->count * sizeof *r->enqueued);
     r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
     if (r->err.code == ERR_OK)
-        r->err = embedded_idempotency_keep(b, c->enqueue.once, r);
+        embedded_idempotency_keep(b, c->enqueue.once, r);
     if (r->err.code == ERR_OK)
         own_names(a, r->enqueued, r->count);
     else if (r->err.code != ERR_CORRUPT || !embedded_can_heal(b))
@@ -121,7 +121,7 @@ void embedded_cancel(struct embedded *b, const struct command *c, struct reply *
 
 void embedded_rerun(struct embedded *b, const struct command *c, struct reply *r)
 {
-    struct rerun how = {.at = b->now, .completed = c->rerun.completed};
+    struct rerun how = {.at = b->now, .completed = c->rerun.completed, .freed = c->rerun.freed};
     r->err =
         engine_rerun(b->engine, b->now, c->rerun.id, how, &b->building->arena, reply_job(b, r));
 }

@@ -98,6 +98,27 @@ static void put(struct embedded *b, struct kv_entry *e)
     b->kv.due_unsealed = sooner(b->kv.due_unsealed, e->expires);
 }
 
+void embedded_kv_keep(struct embedded *b, struct kv_entry *e)
+{
+    struct arena scratch = {0};
+    struct kv_entry present, stored;
+    struct err err = load(b, e->space, e->key, &scratch, &present, &stored);
+    if (err.code == ERR_OK)
+        drop(b, &stored);
+    put(b, e);
+    arena_fini(&scratch);
+}
+
+void embedded_kv_forget(struct embedded *b, const struct kv_entry *e)
+{
+    struct arena scratch = {0};
+    struct kv_entry present, stored;
+    struct err err = load(b, e->space, e->key, &scratch, &present, &stored);
+    if (err.code == ERR_OK)
+        drop(b, &stored);
+    arena_fini(&scratch);
+}
+
 static struct kv_entry own(struct arena *a, const struct kv_entry *e)
 {
     return (struct kv_entry){arena_copy(a, e->space), arena_copy(a, e->key),
@@ -109,23 +130,6 @@ struct err embedded_kv_load(struct embedded *b, struct str space, struct str key
 {
     struct kv_entry stored;
     return load(b, space, key, a, e, &stored);
-}
-
-struct err embedded_kv_keep(struct embedded *b, struct kv_entry *e, struct arena *a)
-{
-    struct kv_entry present, stored;
-    TRY(load(b, e->space, e->key, a, &present, &stored));
-    drop(b, &stored);
-    put(b, e);
-    return err_none();
-}
-
-struct err embedded_kv_forget(struct embedded *b, struct str space, struct str key, struct arena *a)
-{
-    struct kv_entry present, stored;
-    TRY(load(b, space, key, a, &present, &stored));
-    drop(b, &stored);
-    return err_none();
 }
 
 /* --- changes --- */

@@ -151,6 +151,10 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
         .in_flight_max = b->settings.engine.in_flight_max,
         .damaged_jobs = b->damage.count,
         .newest_event = b->events.durable,
+        .index_start = b->index.start,
+        .index_jobs_read = b->index.jobs_read,
+        .index_written = b->index.written,
+        .index_failed = b->index.failed,
     };
     add_budgets(b, a, out);
     r->meter = out;

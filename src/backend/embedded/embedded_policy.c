@@ -60,6 +60,7 @@ void embedded_retry_settings_put(struct embedded *b, const struct command *comma
     if (r->err.code != ERR_OK)
         return;
     r->retry_settings = policies_settings_read(b->policies, a);
+    r->repeated = fate != POLICIES_APPLIED;
     if (fate == POLICIES_APPLIED)
         log_applied(c, &old->settings, r->retry_settings, a);
     else

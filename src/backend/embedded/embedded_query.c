@@ -380,6 +380,8 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
 {
     if (err.code == ERR_OK)
         tell_priority(b, scan);
+    if (err.code == ERR_OK && scan->trail)
+        embedded_trail_end(b, scan->trail, scan->count);
     list_unlink(&scan->node);
     list_append(&b->answered, &scan->node);
     struct reply *r = embedded_effect(b, on_scan_reply, scan);
@@ -488,6 +490,8 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
         patch->queue = arena_copy(&scan->arena, patch->queue);
         scan->list.patch = patch;
     }
+    if (c->trail.len && !keeps && c->kind != CMD_COUNT)
+        scan->trail = embedded_trail_begin(b, c->trail, true);
     scan->started = b->now;
     scan->failed = err_none();
     f->expression = arena_copy(&scan->arena, f->expression);

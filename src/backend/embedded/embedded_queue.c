@@ -89,6 +89,21 @@ void embedded_queue_list(struct embedded *b, const struct command *command, stru
     } while (r->more);
 }
 
+void embedded_backlog(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct backlog_page *page = ARENA_NEW(a, struct backlog_page);
+    struct backlog_ask ask = {c->backlog.from, c->backlog.limit, c->reach};
+    r->backlogs = page;
+    if (!c->backlog.queue.len) {
+        r->err = engine_backlog_page(b->engine, b->now, &ask, a, page);
+        return;
+    }
+    page->at = ARENA_NEW(a, struct backlog);
+    page->count = 1;
+    r->err = engine_backlog(b->engine, b->now, c->backlog.queue, a, page->at);
+}
+
 void embedded_queue_put(struct embedded *b, const struct command *c, struct reply *r)
 {
     r->err = put(b, &c->queue);

@@ -221,6 +221,7 @@ static struct err restore_first(struct embedded *b)
     TRY(embedded_failures_recover(b));
     TRY(embedded_workers_recover(b));
     TRY(embedded_kv_recover(b));
+    TRY(embedded_trail_recover(b));
     TRY(embedded_budget_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(restore_handed(b));
@@ -235,6 +236,8 @@ static struct err restore_all(struct embedded *b, bool snapshot)
         TRY(embedded_index_restore(b, &done));
     if (!done)
         TRY(restore_jobs(b));
+    if (snapshot && !done)
+        embedded_index_missed(b);
     return restore_rest(b);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of the engine's indexes, for a quick start. One is begun when there is none, or when so
- * much was changed since the last one that reading that would take long. It is taken in slices, one
- * a turn, and written by a thread of its own (store/index_file.h).
+/* Snapshots of the engine's indexes, for a quick start. One is begun when there is none, when so
+ * much was changed since the last one that reading that would take long, when less was but some
+ * time ago, and at a stop. It is taken in slices, one a turn, and written by a thread of its own
+ * (store/index_file.h).
  *
  * Right is what it says of jobs that no batch after head.from has touched, and as it may show what
  * later batches did, up to head.upto, it counts only where these are durable. The store keeps the
@@ -19,13 +20,17 @@
 
 #define ENTRIES_PER_TURN 1000 /* some ten microseconds */
 #define CHUNK_BYTES      ((size_t)256 << 10)
+#define CHUNK_MS         10 /* between two chunks, except at a stop: so that others have the disk */
 #define ENTRY_BYTES      16 /* on the disk, at most, about */
 /* Batches since the last one: with more, the next is begun; with twice as many, the last one is no
- * longer worth the room that they take. */
-#define HELD_BYTES ((uint64_t)256 << 20)
-#define RETRY_MS   60000 /* after one that failed */
-#define LOOK_MS    5     /* for the writer to have room, or to have ended */
-#define STEPS_MAX  8     /* of a cursor, before it searches */
+ * longer worth the room that they take; and with four times as many, one under way is not, which
+ * never comes to its end. */
+#define HELD_BYTES    ((uint64_t)256 << 20)
+#define CHANGES_LEAST 10    /* some are those of a snapshot */
+#define AGE_MS        60000 /* with fewer changes, so long after the one before */
+#define RETRY_MS      60000 /* after one that failed */
+#define LOOK_MS       5     /* for the writer to have room, or to have ended */
+#define STEPS_MAX     8     /* of a cursor, before it searches */
 
 /* --- which belongs to this store --- */
 
@@ -82,6 +87,9 @@ static struct err touch(void *ctx, uint64_t number, const struct batch_op *op)
     t->b->index.changes++;
     if (!record_key_is_job(op->key, &id) && !record_key_is_state(op->key, &id) &&
         !record_key_is_apart(op->key, &id))
+        return err_none();
+    /* Records of one job often follow one another. */
+    if (t->ids.count > 0 && id_eq(t->ids.ids[t->ids.count - 1], id))
         return err_none();
     ALLOC_GROW(t->ids.ids, t->ids.count, t->cap, 1024);
     t->ids.ids[t->ids.count++] = id;
@@ -170,13 +178,19 @@ static struct err load(struct embedded *b, const struct index_image *image,
 /* The one that there is is of no use, or not worth what it costs. */
 static void let_go(struct embedded *b)
 {
-    b->index.has = false;
-    store_hold(b->env.store, STORE_HOLD_NONE);
+    struct index_state *x = &b->index;
+    x->has = false;
+    x->bytes = x->changes = 0;
+    store_hold(b->env.store, x->phase == INDEX_IDLE ? STORE_HOLD_NONE : x->head.from);
+    if (x->phase == INDEX_IDLE && b->settings.index_dir)
+        index_file_remove(b->settings.index_dir);
 }
 
 static void refuse(struct embedded *b, const struct err *why)
 {
-    if (why->code != ERR_NOT_FOUND)
+    bool none = why->code == ERR_NOT_FOUND;
+    b->index.start = none ? INDEX_START_NONE : INDEX_START_REFUSED;
+    if (!none)
         log_warn("the snapshot of the indexes cannot be used, so all jobs are read: %s", why->msg);
     let_go(b);
 }
@@ -188,16 +202,27 @@ static void loaded(struct embedded *b, const struct index_head *h)
     store_hold(b->env.store, h->from);
 }
 
+/* Whether one may be used. A clock that is being set back changes what jobs say, and nobody keeps
+ * batches for a server that was told to do without. */
+static bool may_use(struct embedded *b)
+{
+    if (b->settings.index_dir && !b->settings.index_off && !instant_is_set(b->clock.from))
+        return true;
+    b->index.start = b->settings.index_off ? INDEX_START_OFF : INDEX_START_NONE;
+    return false;
+}
+
 struct err embedded_index_restore(struct embedded *b, bool *done)
 {
     struct index_image image;
     struct snapshot_ids rest = {0};
     struct index_state *x = &b->index;
     *done = false;
-    x->bytes = x->changes = 0;
-    /* A clock that is being set back changes what jobs say, and nobody keeps batches for a server
-     * that was told to do without. */
-    if (!b->settings.index_dir || instant_is_set(b->clock.from)) {
+    x->bytes = x->changes = x->jobs_read = 0;
+    x->began = b->now;
+    if (b->settings.index_dir)
+        index_file_sweep(b->settings.index_dir);
+    if (!may_use(b)) {
         let_go(b);
         return err_none();
     }
@@ -205,7 +230,7 @@ struct err embedded_index_restore(struct embedded *b, bool *done)
     if (err.code == ERR_OK) {
         err = load(b, &image, &rest);
         if (err.code == ERR_NOT_FOUND)
-            err.code = ERR_CORRUPT; /* it is there, but what came after it is not */
+            err = err_make(ERR_CORRUPT, "the commits that came after it are not kept any more");
         if (err.code == ERR_OK)
             loaded(b, &image.head);
         index_image_close(&image);
@@ -215,12 +240,23 @@ struct err embedded_index_restore(struct embedded *b, bool *done)
         return err_none();
     }
     *done = true;
+    x->start = INDEX_START_USED;
+    x->jobs_read = rest.count;
     uint64_t jobs = engine_snapshot_size(b->engine);
     err = restore_rest(b, rest);
     log_info("%llu jobs are in a snapshot of the indexes, %zu were read besides",
              (unsigned long long)jobs, rest.count);
     free(rest.ids);
     return err;
+}
+
+void embedded_index_missed(struct embedded *b)
+{
+    struct index_state *x = &b->index;
+    x->jobs_read = engine_snapshot_size(b->engine);
+    if (x->jobs_read >= b->settings.index_jobs_min && x->start == INDEX_START_NONE)
+        log_info("there is no snapshot of the indexes, so all %llu jobs were read",
+                 (unsigned long long)x->jobs_read);
 }
 
 /* --- taking one --- */
@@ -236,14 +272,20 @@ void embedded_index_drop(struct embedded *b)
         engine_snapshot_drop(b->engine);
 }
 
+/* Told once: it is tried again and again. */
 static void fail(struct embedded *b, const struct err *why)
 {
-    log_warn("no snapshot of the indexes could be written, so the next start takes longer: %s",
-             why->msg);
+    struct index_state *x = &b->index;
+    if (!x->failing)
+        log_warn("no snapshot of the indexes can be written for now, and a start without takes "
+                 "longer: %s",
+                 why->msg);
+    x->failing = true;
+    x->failed++;
     embedded_index_drop(b);
-    if (!b->index.has)
+    if (!x->has)
         let_go(b);
-    b->index.retry = instant_add(b->now, (span){RETRY_MS});
+    x->retry = instant_add(b->now, (span){RETRY_MS});
 }
 
 void embedded_index_let_go(struct embedded *b)
@@ -259,20 +301,42 @@ static bool has_room(const struct embedded *b, uint64_t jobs)
            (uint64_t)b->free_space > b->settings.min_free_space + jobs * ENTRY_BYTES;
 }
 
-static bool is_due(const struct embedded *b, uint64_t jobs)
+/* Whether one is to be begun even if nothing else changes, and not before when. What a share of the
+ * changes is worth: a change costs the next start some microseconds, a job in a new snapshot some
+ * ten nanoseconds now. */
+static bool is_wanted(const struct embedded *b, uint64_t jobs, instant *at)
 {
     const struct index_state *x = &b->index;
     uint64_t least = b->settings.index_jobs_min;
-    if (jobs < least || x->retry.ms > b->now.ms || b->stopping)
+    *at = x->retry;
+    if (!b->settings.index_dir || b->settings.index_off || jobs < least ||
+        store_number(b->env.store) == 0 || x->last)
         return false;
-    if (x->has && x->bytes < HELD_BYTES && x->changes < jobs / 2 + least)
-        return false;
-    return store_number(b->env.store) > 0 && has_room(b, jobs);
+    if (!x->has || x->bytes >= HELD_BYTES || x->changes > jobs / 2 + least + CHANGES_LEAST)
+        return true;
+    if (b->stopping)
+        return x->changes > jobs / 256 + least / 64 + CHANGES_LEAST;
+    instant aged = instant_add(x->began, (span){AGE_MS});
+    if (aged.ms > at->ms)
+        *at = aged;
+    return x->changes > jobs / 32 + least / 8 + CHANGES_LEAST;
+}
+
+/* At a stop nobody waits until it can be tried again. */
+static bool is_due(const struct embedded *b)
+{
+    instant at;
+    return is_wanted(b, engine_snapshot_size(b->engine), &at) && at.ms <= b->now.ms;
 }
 
 static void begin(struct embedded *b)
 {
     struct index_state *x = &b->index;
+    if (!has_room(b, engine_snapshot_size(b->engine))) {
+        struct err why = err_make(ERR_DISK_FULL, "the disk has no room for it");
+        fail(b, &why);
+        return;
+    }
     x->head = (struct index_head){.from = store_number(b->env.store)};
     x->head.nonce[0] = rng_next(&b->env.rng);
     x->head.nonce[1] = rng_next(&b->env.rng);
@@ -280,6 +344,8 @@ static void begin(struct embedded *b)
     if (!x->has)
         store_hold(b->env.store, x->head.from);
     x->new_bytes = x->new_changes = 0;
+    x->new_began = x->next = b->now;
+    x->last = b->stopping;
     x->writer = index_writer_new(b->settings.index_dir, !b->settings.index_inline);
     x->phase = INDEX_WALKS;
     engine_snapshot_begin(b->engine);
@@ -297,15 +363,23 @@ static void walked(struct embedded *b)
     x->phase = INDEX_COMMITS;
 }
 
+static bool may_walk(const struct embedded *b)
+{
+    const struct index_state *x = &b->index;
+    return (b->stopping || x->next.ms <= b->now.ms) && index_writer_has_room(x->writer);
+}
+
 static void walk(struct embedded *b)
 {
     struct index_state *x = &b->index;
     size_t most = b->settings.index_slice;
-    if (!index_writer_has_room(x->writer))
+    if (!may_walk(b))
         return;
     bool more = engine_snapshot_step(b->engine, most ? most : ENTRIES_PER_TURN, &x->chunk);
-    if (!more || x->chunk.len >= CHUNK_BYTES)
+    if (!more || x->chunk.len >= CHUNK_BYTES) {
         index_writer_add(x->writer, &x->chunk);
+        x->next = instant_add(b->now, (span){b->settings.index_inline ? 0 : CHUNK_MS});
+    }
     if (!more)
         walked(b);
 }
@@ -319,7 +393,20 @@ static void finished(struct embedded *b)
     loaded(b, &x->head);
     x->bytes = x->new_bytes;
     x->changes = x->new_changes;
+    x->began = x->new_began;
+    x->failing = false;
+    x->written++;
     embedded_index_drop(b);
+}
+
+/* What one under way should not go on for. */
+static struct err obstacle(const struct embedded *b)
+{
+    if (b->free_space >= 0 && (uint64_t)b->free_space < b->settings.min_free_space)
+        return err_make(ERR_DISK_FULL, "the disk has no room for it");
+    if (b->index.new_bytes > 4 * HELD_BYTES)
+        return err_make(ERR_IO, "the disk is too slow for it");
+    return err_none();
 }
 
 static void go_on(struct embedded *b)
@@ -327,7 +414,9 @@ static void go_on(struct embedded *b)
     struct index_state *x = &b->index;
     struct err result;
     bool ended = index_writer_has_ended(x->writer, &result);
-    if (ended && result.code != ERR_OK)
+    if (!ended)
+        result = obstacle(b);
+    if (result.code != ERR_OK)
         fail(b, &result);
     else if (ended)
         finished(b);
@@ -342,14 +431,14 @@ static void go_on(struct embedded *b)
 void embedded_index_step(struct embedded *b)
 {
     struct index_state *x = &b->index;
-    if (!b->settings.index_dir)
+    if (!b->settings.index_dir || b->settings.index_off)
         return;
-    uint64_t jobs = engine_snapshot_size(b->engine);
-    if (x->has && (x->bytes > 2 * HELD_BYTES || jobs < b->settings.index_jobs_min / 2))
+    if (x->has && (x->bytes > 2 * HELD_BYTES ||
+                   engine_snapshot_size(b->engine) < b->settings.index_jobs_min / 2))
         let_go(b);
     if (x->phase != INDEX_IDLE)
         go_on(b);
-    else if (is_due(b, jobs))
+    else if (is_due(b))
         begin(b);
 }
 
@@ -362,12 +451,28 @@ void embedded_index_sealed(struct embedded *b, const struct turn *t)
     x->new_changes += t->batch.count;
 }
 
-bool embedded_index_due(const struct embedded *b, instant *at)
+/* Of one under way. */
+static instant goes_on_at(const struct embedded *b)
 {
     const struct index_state *x = &b->index;
-    if (x->phase == INDEX_IDLE)
-        return false;
-    bool room = x->phase == INDEX_WALKS && index_writer_has_room(x->writer);
-    *at = room ? b->now : instant_add(b->now, (span){LOOK_MS});
+    struct err ignored;
+    bool now = index_writer_has_ended(x->writer, &ignored) ||
+               (x->phase == INDEX_COMMITS && store_number(b->env.store) >= x->head.upto);
+    if (x->phase != INDEX_WALKS || now || !index_writer_has_room(x->writer))
+        return now ? b->now : instant_add(b->now, (span){LOOK_MS});
+    return b->stopping || x->next.ms < b->now.ms ? b->now : x->next;
+}
+
+bool embedded_index_due(const struct embedded *b, instant *at)
+{
+    if (b->index.phase == INDEX_IDLE)
+        return is_wanted(b, engine_snapshot_size(b->engine), at) &&
+               (!b->stopping || at->ms <= b->now.ms);
+    *at = goes_on_at(b);
     return true;
+}
+
+bool embedded_index_is_idle(const struct embedded *b)
+{
+    return !b->stopping || b->health != HEALTH_GOOD || (b->index.phase == INDEX_IDLE && !is_due(b));
 }

@@ -43,14 +43,17 @@ struct err embedded_workers_recover(struct embedded *b)
 
 static struct err hush(struct embedded *b, struct str name, bool quiet)
 {
-    struct arena *a = &b->building->arena;
     struct kv_entry e = {.space = SPACE, .key = name, .expires = INSTANT_NONE};
     if (workers_is_quiet(&b->workers, name) == quiet)
         return err_none();
     if (!workers_hush(&b->workers, name, quiet))
         return err_make(ERR_TOO_MANY, "%d workers are quiet already", WORKERS_QUIET_MAX);
     embedded_takers_hushed(b, name, quiet);
-    return quiet ? embedded_kv_keep(b, &e, a) : embedded_kv_forget(b, SPACE, name, a);
+    if (quiet)
+        embedded_kv_keep(b, &e);
+    else
+        embedded_kv_forget(b, &e);
+    return err_none();
 }
 
 /* --- reading --- */

@@ -9,6 +9,8 @@
 
 /** How a report of a kind shows in the record of its run, once it is stored. */
 const OUTCOME = { success: 'completed', failure: 'failed', release: 'returned' };
+/** And how its job ends by it. */
+const ENDS = { success: 'completed', failure: 'dead' };
 
 class Ledger {
   constructor() {
@@ -217,8 +219,10 @@ class Ledger {
       this.fail(job, `${kind} answered ${status}: ${JSON.stringify(body)}`);
     if (!accepted && this.isSurelyLive(run, report))
       this.fail(job, `${kind} of run ${run.index} was refused (${status}) while it was live`);
-    /* The same report once more is answered as the first time. */
-    if (accepted && run.reports.some((r) => r !== report && r.kind === kind && r.status === 'acked')) {
+    /* The same report once more is answered as the first time, of which an audit may have told. */
+    const isFirst = (r) => r !== report && r.kind === kind && (r.status === 'acked' ||
+      (r.status === 'doubt' && job.ended?.how === ENDS[kind]));
+    if (accepted && run.reports.some(isFirst)) {
       report.status = 'repeated';
       return;
     }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The worker that tests/clients/language.js kills and restarts servers under.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"time"
+
+	"tenax"
+)
+
+func milliseconds(text string) time.Duration {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+func main() {
+	queue, ledger := os.Args[1], os.Args[5]
+	file, err := os.OpenFile(ledger, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		log.Fatal(err)
+	}
+	note := func(job *tenax.Job) { fmt.Fprintf(file, "%s %s %d\n", job.Type, job.ID, job.Run) }
+	client, err := tenax.NewClient(tenax.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := func(ctx context.Context, job *tenax.Job) (any, error) {
+		var payload struct{ MS int64 }
+		if err := job.Decode(&payload); err != nil {
+			return nil, err
+		}
+		time.Sleep(time.Duration(payload.MS) * time.Millisecond)
+		note(job)
+		return nil, nil
+	}
+	hold := func(ctx context.Context, job *tenax.Job) (any, error) {
+		note(job)
+		select {
+		case <-ctx.Done():
+			return nil, tenax.ErrLeaseLost
+		case <-job.Stopping():
+		}
+		if err := job.Save(ctx, map[string]int{"run": job.Run}); err != nil {
+			return nil, err
+		}
+		return nil, tenax.ErrGiveBack
+	}
+	deaf := func(ctx context.Context, job *tenax.Job) (any, error) {
+		note(job)
+		time.Sleep(time.Minute)
+		return nil, nil
+	}
+	worker := &tenax.Worker{Client: client, Queues: []string{queue},
+		Handler:     tenax.Mux{"work": work, "hold": hold, "deaf": deaf}.Work,
+		Concurrency: int(milliseconds(os.Args[2]) / time.Millisecond),
+		Lease:       milliseconds(os.Args[3]), Grace: milliseconds(os.Args[4])}
+	defer worker.StopOnSignals()()
+	if err := worker.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests to a server.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConnectionFailed, apiError } from './errors.js';
+import { Transport } from './transport.js';
+
+const BACKOFF_FIRST_MS = 100;
+const BACKOFF_MAX_MS = 2000;
+// The server says of these that nothing was done.
+const NOT_DONE = ['busy', 'stopping', 'disk_full', 'request_timeout'];
+const FAILING = [500, 502, 503, 504];
+
+/** Milliseconds to wait before the next try, a random half of them. */
+export function backoff(tries) {
+    const full = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(tries, 6));
+    return full / 2 + Math.random() * full / 2;
+}
+
+/** Dates as the server has them; what is undefined is left out. */
+export function members(object) {
+    return Object.fromEntries(Object.entries(object)
+        .filter(([, value]) => value !== undefined)
+        .map(([name, value]) => [name, value instanceof Date ? value.getTime() : value]));
+}
+
+// Whether the server recognises a second enqueue of the job, for as long as it keeps it.
+function mayRepeat(job) {
+    return Boolean(job.alias) || (Boolean(job.unique_key) && job.unique_while === 'exists');
+}
+
+function newJob({ queue, type, payload = null, ...options }) {
+    return { queue, type, payload, ...members(options) };
+}
+
+export class Client {
+    #transport;
+
+    /** What is not given comes from the environment, as for the `tenax` commands. */
+    constructor({ timeoutMs = 30000, retryForMs = 30000, ...where } = {}) {
+        this.timeoutMs = timeoutMs;
+        this.retryForMs = retryForMs;
+        this.#transport = new Transport(where);
+    }
+
+    get url() {
+        return this.#transport.url;
+    }
+
+    /** Closes the connections. */
+    close() {
+        this.#transport.close();
+    }
+
+    /** Enqueues a job; the options are those of POST /jobs in docs/api.md by their names there. */
+    enqueue(queue, type, payload = null, options = {}) {
+        const job = newJob({ ...options, queue, type, payload });
+        return this.request('POST', '/jobs', job, { repeat: mayRepeat(job) });
+    }
+
+    /** Enqueues all of them or none; each has queue, type, payload and options. */
+    async enqueueBulk(jobs) {
+        const many = [...jobs].map(newJob);
+        const answer = await this.request('POST', '/jobs/bulk', { jobs: many },
+            { repeat: many.every(mayRepeat) });
+        return answer.jobs;
+    }
+
+    /** A job as it is now, with its payload, and with its runs if they are asked for. */
+    job(id, { runs = false } = {}) {
+        return this.request('GET', `/jobs/${encodeURIComponent(id)}${runs ? '?runs=true' : ''}`);
+    }
+
+    /**
+     * Any request of docs/api.md; resolves with the answer's JSON, or null if it has no body. `repeat`
+     * says that it may be repeated when it is not known whether it arrived; without it GET, PUT and
+     * DELETE may.
+     */
+    async request(method, path, body, {
+        repeat = ['GET', 'PUT', 'DELETE'].includes(method), timeoutMs = this.timeoutMs,
+        retryForMs = this.retryForMs, signal,
+    } = {}) {
+        const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+        const end = performance.now() + retryForMs;
+        for (let tries = 0; ; tries++) {
+            const pause = backoff(tries);
+            try {
+                return await this.#once(method, path, content, timeoutMs, signal);
+            } catch (err) {
+                const again = err instanceof ConnectionFailed ? repeat || !err.sent
+                    : NOT_DONE.includes(err.code) || (repeat && FAILING.includes(err.status));
+                if (!again || signal?.aborted || performance.now() + pause >= end)
+                    throw err;
+            }
+            await sleep(pause);
+        }
+    }
+
+    async #once(method, path, content, timeoutMs, signal) {
+        const { status, text } = await this.#transport.send(method, path, content, timeoutMs, signal);
+        let body = null;
+        try {
+            body = text ? JSON.parse(text) : null;
+        } catch {
+            throw apiError(status, null);
+        }
+        if (status < 200 || status > 299)
+            throw apiError(status, body);
+        return body;
+    }
+}

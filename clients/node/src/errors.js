@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What can go wrong, and what a handler throws to say how a run ended.
+
+// How the server's sentences name the member that is wrong: "jobs[3]: priority: expected ...".
+const WHERE = /^((?:[\w.$-]+(?:\[\d+\])*: )+)/;
+
+/** Whatever this package throws. */
+export class TenaxError extends Error {
+    constructor(message, options) {
+        super(message, options);
+        this.name = this.constructor.name;
+    }
+}
+
+/**
+ * There was no answer. `sent` is false if the request never left, so that nothing can have happened.
+ * If it is true the outcome is unknown: the server may have done what was asked.
+ */
+export class ConnectionFailed extends TenaxError {
+    constructor(message, sent, options) {
+        super(message, options);
+        this.sent = sent;
+    }
+}
+
+/** The server refused. `code` is one of docs/errors.md. */
+export class ApiError extends TenaxError {
+    constructor(status, body) {
+        const known = body !== null && typeof body === 'object' ? body : {};
+        super(`${known.error ?? 'an answer that is not one of Tenax'} (HTTP ${status}, ${known.code ?? ''})`);
+        this.status = status;
+        this.code = known.code ?? '';
+        this.offset = known.offset; // where in the body that was sent, in bytes
+        this.body = body; // all of the answer
+        // The member that is wrong, as jobs[3].priority, if the server names one.
+        this.where = WHERE.exec(known.error ?? '')?.[1].slice(0, -2).replaceAll(': ', '.');
+    }
+}
+
+/** 400 and other statuses that say the request is wrong as it stands. */
+export class BadRequest extends ApiError {}
+/** 401: no token, or one that is wrong, expired or deleted. */
+export class Unauthorized extends ApiError {}
+/** 403: the token does not allow it. */
+export class Forbidden extends ApiError {}
+/** 404: there is no such thing. */
+export class NotFound extends ApiError {}
+/** 409: it exists already, has changed meanwhile, or is in use. */
+export class Conflict extends ApiError {}
+/** 409 stale_token or stale_gang: the run is over, and nothing has changed. */
+export class StaleToken extends Conflict {}
+/** 422: well-formed, but cannot be applied. */
+export class Unprocessable extends ApiError {}
+/** 5xx: the server could not do it. */
+export class ServerError extends ApiError {}
+
+const BY_STATUS = { 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Unprocessable };
+
+/** The error that an answer stands for. */
+export function apiError(status, body) {
+    if (['stale_token', 'stale_gang'].includes(body?.code))
+        return new StaleToken(status, body);
+    const Kind = status >= 500 ? ServerError : BY_STATUS[status] ?? BadRequest;
+    return new Kind(status, body);
+}
+
+/** The run is not this worker's any more; a handler lets it pass through. */
+export class LeaseLost extends TenaxError {}
+
+/** Thrown by a handler: the job goes back to its queue, and the run does not count. */
+export class GiveBack extends TenaxError {}
+
+/**
+ * Thrown by a handler: the run failed, and this is what is known about it. The members are those of a
+ * failure in docs/api.md by their names there: `error_type`, `exit_code`, `category`, `kill`, `retry_at`
+ * (a Date or milliseconds since 1970) and all others.
+ */
+export class Failure extends TenaxError {
+    constructor(message, { cause, ...members } = {}) {
+        super(message, cause === undefined ? undefined : { cause });
+        this.members = members;
+    }
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The loop of a worker: claims jobs, runs handlers, renews leases, reports.
+
+import os from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { backoff, members } from './client.js';
+import { ApiError, Failure, GiveBack, LeaseLost, NotFound, StaleToken } from './errors.js';
+import { Job } from './job.js';
+
+const CLAIM_MAX = 1000; // jobs that one claim may ask for
+const CLAIM_GRACE_MS = 2000; // for the answer to a claim that was withdrawn
+const TRACE_MAX = 16000;
+// By these the server says that a run is over.
+const GONE = ['stale_token', 'stale_gang', 'not_found', 'not_in_flight'];
+
+const quiet = { info() {}, warn: console.warn, error: console.error };
+
+// A refusal that would come again, as opposed to a server that cannot do it now.
+function isFinal(err) {
+    return err instanceof ApiError && err.status < 500 && err.status !== 408;
+}
+
+export class Worker {
+    #handler;
+    #log;
+    #held = new Set(); // jobs whose end is not reported yet
+    #running = new Set(); // jobs whose handlers have not returned
+    #left = new Set(); // of these, those that are not waited for any more
+    #returning = 0;
+    #claim = null; // the AbortController of a claim that is under way
+    #claimAt = 0;
+    #claimEnd = 0;
+    #withdrawAt = 0;
+    #tries = 0;
+    #idle = false; // the last claim got nothing
+    #stops = 0;
+    #stopAt = 0;
+    #error = null;
+    #wake = () => {};
+
+    constructor(client, queues, handler, {
+        concurrency = 1, leaseMs = 30000, graceMs = 30000, waitMs = 10000,
+        name = `${os.hostname()}-${process.pid}`, node = process.env.TENAX_NODE || undefined, log = quiet,
+    } = {}) {
+        if (!(concurrency >= 1 && concurrency <= 10000))
+            throw new RangeError('concurrency must be from 1 to 10000');
+        this.client = client;
+        this.queues = [queues].flat();
+        this.concurrency = concurrency;
+        this.leaseMs = leaseMs;
+        this.graceMs = graceMs;
+        this.waitMs = waitMs;
+        this.name = name;
+        this.node = node;
+        this.#handler = handler;
+        this.#log = log;
+    }
+
+    // --- for whoever runs it ---
+
+    /**
+     * Works until it is told to stop; with `drain` until no job is ready and none runs. SIGTERM and
+     * SIGINT stop it, unless `signals` is false: nothing more is claimed, handlers may go on for
+     * `graceMs`, and what is not done then is given back. A second signal ends the wait. Rejects with
+     * ApiError if the server refuses to hand out jobs.
+     */
+    async run({ drain = false, signals = true } = {}) {
+        const stop = () => this.stop();
+        const closed = new AbortController();
+        if (signals)
+            process.on('SIGTERM', stop).on('SIGINT', stop);
+        this.#renewAll(closed.signal);
+        try {
+            await this.#loop(drain);
+        } finally {
+            closed.abort();
+            process.off('SIGTERM', stop).off('SIGINT', stop);
+            this.#stops = 0;
+            this.#left.clear();
+        }
+        if (this.#error)
+            throw this.#error;
+    }
+
+    /** Has `run` resolve as SIGTERM does; a second call ends the wait. */
+    stop() {
+        this.#stops++;
+        this.#stopAt = performance.now() + (this.#stops === 1 ? this.graceMs : 0);
+        if (this.#stops === 1) {
+            this.#log.info(`stopping; ${this.#running.size} running`);
+            this.#withdrawAt = performance.now();
+            this.#claimEnd = performance.now() + CLAIM_GRACE_MS;
+            for (const job of this.#running)
+                job._stop();
+        }
+        this.#wake();
+    }
+
+    // --- the loop ---
+
+    async #loop(drain) {
+        while (!this.#done(drain)) {
+            this.#beginClaim(drain);
+            await this.#news(this.#stops ? 50 : this.#claimAt - performance.now());
+            if (this.#stops)
+                this.#endHandlers();
+        }
+    }
+
+    // Something has happened, or the time has come for which the loop waits, if it does.
+    #news(ms) {
+        return new Promise((resolve) => {
+            const timer = setTimeout(resolve, ms > 0 ? ms : 1000);
+            this.#wake = () => {
+                clearTimeout(timer);
+                resolve();
+            };
+        });
+    }
+
+    #done(drain) {
+        if (this.#stops > 2)
+            return true;
+        if (this.#claim || this.#returning)
+            return false;
+        if (this.#stops)
+            return [...this.#running].every((job) => this.#left.has(job));
+        return drain && this.#idle && this.#running.size === 0;
+    }
+
+    #beginClaim(drain) {
+        const free = this.concurrency - this.#running.size;
+        if (this.#stops || this.#claim || free <= 0 || performance.now() < this.#claimAt)
+            return;
+        if (drain && this.#idle && this.#running.size)
+            return; // until one of them has ended
+        this.#claim = new AbortController();
+        this.#askForJobs(free, drain ? 0 : this.waitMs, this.#claim);
+    }
+
+    async #askForJobs(free, waitMs, mine) {
+        const body = members({
+            queues: this.queues, count: Math.min(free, CLAIM_MAX), lease_ms: this.leaseMs, wait_ms: waitMs,
+            worker: this.name, node: this.node,
+        });
+        try {
+            const { jobs } = await this.client.request('POST', '/jobs/claim', body,
+                { timeoutMs: waitMs + 15000, retryForMs: 0, signal: mine.signal });
+            this.#idle = jobs.length === 0;
+            for (const data of jobs)
+                this.#begin(new Job(this.client, data, this.leaseMs));
+            this.#tries = this.#claimAt = 0;
+        } catch (err) {
+            this.#refused(err);
+        } finally {
+            if (this.#claim === mine)
+                this.#claim = null;
+            this.#wake();
+        }
+    }
+
+    #refused(err) {
+        if (this.#stops)
+            return;
+        if (isFinal(err)) {
+            this.#error = err;
+            this.stop();
+            return;
+        }
+        this.#log.warn(`no jobs for now: ${err.message}`);
+        this.#claimAt = performance.now() + backoff(this.#tries++);
+    }
+
+    // What a stop makes due.
+    #endHandlers() {
+        const now = performance.now();
+        if (this.#claim && now >= this.#claimEnd) {
+            this.#claim.abort(); // jobs that it still gets are back when their leases are over
+            this.#claim = null;
+        } else if (this.#claim && now >= this.#withdrawAt) {
+            // Again, as the claim may reach the server after its withdrawal.
+            this.#withdrawAt = now + 300;
+            this.client.request('DELETE', `/jobs/claim?worker=${encodeURIComponent(this.name)}`, undefined,
+                { timeoutMs: CLAIM_GRACE_MS, retryForMs: 0 })
+                .catch((err) => this.#log.warn(`the claim cannot be withdrawn: ${err.message}`));
+        }
+        if (now >= this.#stopAt)
+            for (const job of this.#running)
+                if (!this.#left.has(job))
+                    this.#giveBack(job);
+    }
+
+    // The handler may still be running, but is not heard any more.
+    async #giveBack(job) {
+        if (job.lost) {
+            this.#left.add(job);
+            return;
+        }
+        if (!job._conclude())
+            return; // it is being reported
+        this.#left.add(job);
+        job._leave();
+        this.#returning++;
+        await this.#report(job, 'release', {});
+        this.#held.delete(job);
+        this.#returning--;
+        this.#wake();
+    }
+
+    // --- runs ---
+
+    async #begin(job) {
+        this.#held.add(job);
+        if (this.#stops) {
+            this.#giveBack(job);
+            return;
+        }
+        this.#running.add(job);
+        const [verb, body] = await this.#outcome(job);
+        if (verb && !job.lost && job._conclude())
+            await this.#report(job, verb, body);
+        this.#held.delete(job);
+        this.#running.delete(job);
+        this.#idle = false;
+        this.#wake();
+    }
+
+    // The verb of the report and its members; no verb: there is nothing to report.
+    async #outcome(job) {
+        try {
+            const result = await this.#findHandler(job)(job);
+            return ['success', result === undefined ? {} : { result }];
+        } catch (err) {
+            if (err instanceof GiveBack)
+                return ['release', {}];
+            if (err instanceof LeaseLost)
+                return [null, {}];
+            return ['failure', this.#failure(job, err)];
+        }
+    }
+
+    #findHandler(job) {
+        if (typeof this.#handler === 'function')
+            return this.#handler;
+        if (!Object.hasOwn(this.#handler, job.type))
+            throw new Failure(`this worker has no handler for the type ${job.type}`,
+                { error_type: 'NoHandler' });
+        return this.#handler[job.type];
+    }
+
+    #failure(job, err) {
+        const told = err instanceof Failure;
+        const from = told ? err.cause : err; // what a Failure was made of
+        return members({
+            message: String(err?.message || err?.name || err),
+            error_type: told ? undefined : err?.name ?? typeof err,
+            backtrace: typeof from?.stack === 'string' ? from.stack.slice(0, TRACE_MAX) : undefined,
+            run_ms: Math.round(performance.now() - job._started),
+            ...(told ? err.members : {}),
+        });
+    }
+
+    // Reports until there is an answer, or the lease is over. The same may be said twice.
+    async #report(job, verb, body) {
+        for (let tries = 0; ; tries++) {
+            try {
+                const answer = await job._post(verb, body);
+                if (verb === 'failure')
+                    this.#log.info(`job ${job.id} failed: ${body.message} (${answer?.reason})`);
+                return;
+            } catch (err) {
+                if (err instanceof StaleToken || err instanceof NotFound) {
+                    this.#log.warn(`job ${job.id}: the run was over when it was reported${
+                        tries ? '; an earlier try may have arrived' : ''}: ${err.message}`);
+                    return;
+                }
+                // Also what has no JSON, as a BigInt.
+                if (isFinal(err) || err instanceof TypeError) {
+                    await this.#reportRefusal(job, verb, err);
+                    return;
+                }
+                if (tries && job._leaseEnd <= performance.now()) {
+                    this.#log.warn(`job ${job.id}: its lease ran out before the report: ${err.message}`);
+                    return;
+                }
+            }
+            await sleep(backoff(tries));
+        }
+    }
+
+    // A report that the server does not take becomes a failure that it can take.
+    async #reportRefusal(job, verb, error) {
+        this.#log.error(`job ${job.id}: the report of its ${verb} is refused: ${error.message}`);
+        if (verb === 'release')
+            return;
+        try {
+            await this.client.request('POST', `/jobs/${job.id}/failure`, {
+                token: job.data.token, message: `the report was refused: ${error.message}`,
+                error_type: 'ReportRefused',
+            }, { repeat: true });
+        } catch (err) {
+            this.#log.error(`job ${job.id}: nor is that: ${err.message}`);
+        }
+    }
+
+    // --- leases ---
+
+    async #renewAll(closed) {
+        let tries = 0;
+        // A job that is claimed meanwhile has its full lease.
+        let due = this.leaseMs / 3;
+        for (;;) {
+            await sleep(due, undefined, { signal: closed }).catch(() => {});
+            if (closed.aborted)
+                return;
+            const now = performance.now();
+            for (const job of this.#held)
+                if (job._leaseEnd <= now)
+                    this.#lose(job, 'its lease ran out while the server did not answer');
+            const held = [...this.#held].filter((job) => !job.lost);
+            try {
+                if (held.length)
+                    await this.#renew(held, now);
+                tries = 0;
+                due = this.leaseMs / 3;
+            } catch (err) {
+                this.#log.warn(`leases cannot be renewed: ${err.message}`);
+                due = backoff(tries++);
+            }
+        }
+    }
+
+    async #renew(held, sent) {
+        const body = {
+            lease_ms: this.leaseMs, jobs: held.map((job) => ({ id: job.id, token: job.data.token })),
+        };
+        const { jobs } = await this.client.request('POST', '/jobs/renew', body,
+            { timeoutMs: Math.max(1000, this.leaseMs / 3), retryForMs: 0 }).catch((err) => {
+            if (err.body?.jobs) // 422 with a list: some were not renewed
+                return err.body;
+            throw err;
+        });
+        jobs.forEach((renewed, i) => {
+            if (renewed.lease_expires_at !== undefined)
+                held[i]._leaseEnd = sent + this.leaseMs;
+            else if (GONE.includes(renewed.code))
+                this.#lose(held[i], renewed.error);
+        });
+    }
+
+    #lose(job, why) {
+        // Once a report is under way its answer counts, not that of a renewal which came later.
+        if (job._concluded || job.lost)
+            return;
+        this.#log.warn(`job ${job.id} is lost: ${why}`);
+        job._lose(why);
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The worker's loop, against the server of TENAX_URL, which is behind a proxy that loses answers.
+
+import assert from 'node:assert/strict';
+import { after, beforeEach, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as tenax from '../src/index.js';
+
+const client = new tenax.Client();
+after(() => client.close());
+const log = { info() {}, warn() {}, error() {} };
+
+describe('a worker', () => {
+    let queue;
+    let queues = 0;
+    beforeEach(() => { queue = `work-${++queues}`; });
+
+    const enqueue = async (payload, options) => (await client.enqueue(queue, 't', payload, options)).id;
+    const get = (id) => client.job(id, { runs: true });
+    const drain = (handler, options) => new tenax.Worker(client, queue, handler, { log, ...options })
+        .run({ drain: true });
+
+    it('leaves_results', async () => {
+        const ids = await Promise.all([0, 1, 2, 3, 4].map((n) => enqueue(n)));
+        await drain((job) => ({ twice: 2 * job.payload }), { concurrency: 3, name: 'w-results' });
+        for (const [n, id] of ids.entries()) {
+            const job = await get(id);
+            assert.deepEqual([job.status, job.result], ['completed', { twice: 2 * n }]);
+            assert.equal(job.runs[0].worker, 'w-results');
+        }
+    });
+
+    it('runs_handlers_side_by_side', async () => {
+        await Promise.all([1, 2, 3].map(() => enqueue()));
+        let here = 0;
+        let open;
+        const all = new Promise((resolve) => { open = resolve; });
+        await drain(async () => {
+            if (++here === 3)
+                open();
+            await all;
+        }, { concurrency: 3 });
+        assert.equal(here, 3);
+    });
+
+    it('has_handlers_by_type', async () => {
+        const { id } = await client.enqueue(queue, 'known');
+        const unknown = await client.enqueue(queue, 'toString', null, { retry_limit: 0 });
+        await drain({ known: () => 'done' });
+        assert.equal((await get(id)).result, 'done');
+        assert.equal((await get(unknown.id)).runs[0].error_type, 'NoHandler');
+    });
+
+    it('reports_an_exception_as_a_failure', async () => {
+        const id = await enqueue(null, { retry_limit: 0 });
+        await drain((job) => job.payload.missing);
+        const job = await get(id);
+        assert.deepEqual([job.status, job.runs[0].error_type], ['dead', 'TypeError']);
+        assert.ok(job.runs[0].run_ms >= 0);
+        const { errors } = await client.request('GET', `/jobs/${id}/errors`);
+        assert.match(errors[0].backtrace, /worker\.test\.js/);
+    });
+
+    it('reports_what_is_known_about_a_failure', async () => {
+        const id = await enqueue();
+        await drain(() => {
+            throw new tenax.Failure('no texture', {
+                error_type: 'TextureError', exit_code: 75, category: 'storage', subcategory: 'textures',
+                termination_message: 'gone', kill: true,
+            });
+        });
+        const job = await get(id);
+        const [run] = job.runs;
+        assert.equal(job.status, 'dead');
+        assert.deepEqual([run.message, run.error_type, run.exit_code, run.category, run.subcategory,
+            run.termination_message],
+        ['no texture', 'TextureError', 75, 'storage', 'textures', 'gone']);
+    });
+
+    it('reports_when_to_try_again', async () => {
+        const id = await enqueue(null, { retry_limit: 0 });
+        await drain(() => {
+            throw new tenax.Failure('later', { retry_at: new Date('2100-01-02T00:00:00Z') });
+        });
+        const job = await get(id);
+        assert.deepEqual([job.status, job.ready_at], ['scheduled', 4102531200000]);
+    });
+
+    it('hands_a_checkpoint_to_the_next_run', async () => {
+        const seen = [];
+        const id = await enqueue();
+        await drain(async (job) => {
+            seen.push([job.run, job.attempts, job.checkpoint]);
+            if (job.run > 0)
+                return job.checkpoint.page;
+            await job.progress(0.4, 'page 40');
+            assert.equal((await client.job(job.id)).progress.value, 0.4);
+            await job.save({ page: 40 });
+            throw new tenax.Failure('half way', { retry_at: 1 });
+        });
+        assert.deepEqual(seen, [[0, 0, undefined], [1, 1, { page: 40 }]]);
+        assert.equal((await get(id)).result, 40);
+    });
+
+    it('gives_back_without_a_failure', async () => {
+        const id = await enqueue();
+        await drain((job) => {
+            if (job.run === 0)
+                throw new tenax.GiveBack();
+        });
+        const job = await get(id);
+        assert.deepEqual([job.status, job.attempts], ['completed', 0]);
+        assert.deepEqual(job.runs.map((run) => run.outcome), ['returned', 'completed']);
+    });
+
+    it('repeats_a_report_whose_answer_is_lost', async () => {
+        const good = await enqueue('good');
+        const bad = await enqueue('bad', { retry_limit: 0 });
+        for (const [id, verb] of [[good, 'success'], [bad, 'failure']])
+            await client.request('POST', '/proxy/drop', { path: `/jobs/${id}/${verb}`, count: 2 });
+        await drain((job) => {
+            if (job.payload === 'bad')
+                throw new Error('bad');
+            return 1;
+        });
+        const [one, two] = [await get(good), await get(bad)];
+        assert.deepEqual([one.result, one.runs.length], [1, 1]);
+        assert.deepEqual([two.status, two.attempts], ['dead', 1]);
+    });
+
+    it('makes_a_failure_of_a_result_that_is_refused', async () => {
+        const ids = [await enqueue('large', { retry_limit: 0 }), await enqueue('odd', { retry_limit: 0 })];
+        await drain((job) => (job.payload === 'large' ? 'x'.repeat(70000) : 1n));
+        for (const id of ids)
+            assert.equal((await get(id)).runs[0].error_type, 'ReportRefused');
+    });
+
+    it('renews_all_leases_by_one_request', async () => {
+        const ids = await Promise.all([1, 2, 3, 4].map(() => enqueue()));
+        const asked = async () => (await client.request('GET', '/proxy/count?path=/jobs/renew')).count;
+        const before = await asked();
+        const begun = performance.now();
+        await drain(() => sleep(2500), { concurrency: 4, leaseMs: 1500 });
+        const ticks = (performance.now() - begun) / 500;
+        const renewals = await asked() - before;
+        assert.ok(renewals >= 3 && renewals <= ticks + 1, `${renewals} renewals`);
+        for (const id of ids)
+            assert.deepEqual((await get(id)).runs.map((run) => run.outcome), ['completed']);
+    });
+
+    it('tells_a_handler_that_its_lease_is_lost', async () => {
+        const id = await enqueue();
+        const told = [];
+        await drain(async (job) => {
+            await client.request('POST', `/jobs/${job.id}/cancel`);
+            await assert.rejects(job.wait(30000), tenax.LeaseLost);
+            told.push(job.lost, job.signal.aborted);
+            job.check();
+        }, { leaseMs: 600 });
+        assert.deepEqual(told, [true, true]);
+        assert.equal((await get(id)).resolution, 'canceled');
+    });
+
+    it('tells_it_also_when_it_saves', async () => {
+        await enqueue();
+        const told = [];
+        await drain(async (job) => {
+            await client.request('POST', `/jobs/${job.id}/cancel`);
+            await assert.rejects(job.save(1), tenax.LeaseLost);
+            told.push(job.lost);
+        });
+        assert.deepEqual(told, [true]);
+    });
+
+    it('waits_for_handlers_within_the_grace_when_it_stops', async () => {
+        const id = await enqueue();
+        const worker = new tenax.Worker(client, queue, async (job) => {
+            worker.stop();
+            while (!job.stopping)
+                await sleep(10);
+            await sleep(200);
+            return job.signal.aborted ? 'too late' : 'in time';
+        }, { log });
+        await worker.run();
+        assert.equal((await get(id)).result, 'in time');
+    });
+
+    it('asks_again_when_a_claim_fails', async () => {
+        const id = await enqueue();
+        for (const status of [503, 200, 500]) // the second is an answer without jobs in it
+            await client.request('POST', '/proxy/refuse', { path: '/jobs/claim', status });
+        await drain(() => 'done');
+        assert.equal((await get(id)).result, 'done');
+    });
+
+    it('ends_when_its_claim_is_refused', async () => {
+        await assert.rejects(new tenax.Worker(client, 'not,a,name', () => {}).run({ drain: true }),
+            tenax.BadRequest);
+    });
+});

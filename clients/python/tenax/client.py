@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to a server."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import time
+from typing import Any, Dict, Iterable, List, Mapping, Optional
+from urllib.parse import quote
+
+from .errors import ApiError, ConnectionFailed, api_error
+from .transport import Transport, read_token
+
+BACKOFF_FIRST, BACKOFF_MAX = 0.1, 2.0  # seconds
+# The server says of these that nothing was done.
+NOT_DONE = ("busy", "stopping", "disk_full", "request_timeout")
+
+
+def backoff(tries: int) -> float:
+    """Seconds to wait before the next try, a random half of them."""
+    full = min(BACKOFF_MAX, BACKOFF_FIRST * 2 ** min(tries, 6))
+    return random.uniform(full / 2, full)
+
+
+def milliseconds(value: Any) -> Any:
+    """A datetime as the server has it; anything else as it is."""
+    if not isinstance(value, datetime.datetime):
+        return value
+    if value.tzinfo is None:
+        value = value.astimezone()
+    return round(value.timestamp() * 1000)
+
+
+def encode(body: Any) -> bytes:
+    """JSON. ValueError or TypeError if there is none for it, as for NaN."""
+    return json.dumps(body, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def may_repeat(job: Mapping[str, Any]) -> bool:
+    """Whether the server recognises a second enqueue of the job, for as long as it keeps it."""
+    return bool(job.get("alias")) or (
+        bool(job.get("unique_key")) and job.get("unique_while") == "exists")
+
+
+class Client:
+    """A server, by its URL. May be used by many threads.
+
+    What is not given comes from the environment, as for the ``tenax`` commands: ``TENAX_URL``,
+    ``TENAX_TOKEN_FILE`` or ``TENAX_TOKEN``, ``TENAX_CA_CERT``, ``TENAX_CLIENT_CERT``,
+    ``TENAX_CLIENT_KEY``.
+
+    ``timeout`` (seconds) limits each request. A request that got no answer is repeated, with a
+    growing and random pause, for at most ``retry_for`` seconds in all, and only if that is safe.
+    """
+
+    def __init__(self, url: Optional[str] = None, *, token: Optional[str] = None,
+                 token_file: Optional[str] = None, ca_cert: Optional[str] = None,
+                 client_cert: Optional[str] = None, client_key: Optional[str] = None,
+                 timeout: float = 30.0, retry_for: float = 30.0):
+        env = os.environ
+        self.timeout = timeout
+        self.retry_for = retry_for
+        self._transport = Transport(
+            url or env.get("TENAX_URL") or "http://127.0.0.1:7890", read_token(token, token_file),
+            ca_cert or env.get("TENAX_CA_CERT") or None,
+            client_cert or env.get("TENAX_CLIENT_CERT") or None,
+            client_key or env.get("TENAX_CLIENT_KEY") or None)
+
+    @property
+    def url(self) -> str:
+        return self._transport.url
+
+    def close(self) -> None:
+        """Closes the connections that are not in use."""
+        self._transport.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def enqueue(self, queue: str, type: str, payload: Any = None,
+                **options: Any) -> Dict[str, Any]:
+        """Enqueues a job and returns it, as POST /jobs answers: ``id``, ``status``, ``duplicate``...
+
+        The options are those of docs/api.md by their names there: ``priority``, ``ready_at``,
+        ``retry_limit``, ``backoff``, ``unique_key``, ``unique_while``, ``depends_on``, ``alias``,
+        ``retry_policies``, ``retention`` and all others; those that are ``None`` are left out, and
+        times may be ``datetime``.
+
+        ConnectionFailed with ``sent``: nobody knows whether the job was enqueued. That cannot
+        happen before ``retry_for`` is over to a job that the server recognises: one with an
+        ``alias``, or with a ``unique_key`` and ``unique_while="exists"``. Such a one is enqueued
+        again, and the answer may then say ``duplicate``.
+        """
+        job = self._job({"queue": queue, "type": type, "payload": payload, **options})
+        return self.request("POST", "/jobs", job, repeat=may_repeat(job))
+
+    def enqueue_bulk(self, jobs: Iterable[Mapping[str, Any]]) -> List[Dict[str, Any]]:
+        """Enqueues all of them or none; each has ``queue``, ``type``, ``payload`` and options."""
+        many = [self._job({"payload": None, **job}) for job in jobs]
+        answer = self.request("POST", "/jobs/bulk", {"jobs": many},
+                              repeat=all(may_repeat(job) for job in many))
+        return answer["jobs"]
+
+    def job(self, id: str, *, runs: bool = False) -> Dict[str, Any]:
+        """A job as it is now, with its payload, and with its runs if they are asked for."""
+        return self.request("GET", f"/jobs/{quote(id)}" + ("?runs=true" if runs else ""))
+
+    def request(self, method: str, path: str, body: Any = None, *, repeat: Optional[bool] = None,
+                timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Any:
+        """Any request of docs/api.md; returns the answer's JSON, or None if it has no body.
+
+        Raises a subclass of ApiError, or ConnectionFailed. ``repeat`` says that the request may be
+        repeated when it is not known whether it arrived; without it GET, PUT and DELETE may.
+        """
+        content = None if body is None else encode(body)
+        if repeat is None:
+            repeat = method in ("GET", "PUT", "DELETE")
+        end = time.monotonic() + (self.retry_for if retry_for is None else retry_for)
+        tries = 0
+        while True:
+            try:
+                return self._once(method, path, content, self.timeout if timeout is None
+                                  else timeout)
+            except ConnectionFailed as e:
+                again = repeat or not e.sent
+                error: Exception = e
+            except ApiError as e:
+                again = e.code in NOT_DONE or (repeat and e.status in (500, 502, 503, 504))
+                error = e
+            pause = backoff(tries)
+            tries += 1
+            if not again or time.monotonic() + pause >= end:
+                raise error
+            time.sleep(pause)
+
+    def _once(self, method: str, path: str, content: Optional[bytes], timeout: float) -> Any:
+        status, text = self._transport.send(method, path, content, timeout)
+        try:
+            body = json.loads(text) if text else None
+        except ValueError:
+            raise api_error(status, None) from None
+        if not 200 <= status < 300:
+            raise api_error(status, body)
+        return body
+
+    @staticmethod
+    def _job(job: Mapping[str, Any]) -> Dict[str, Any]:
+        return {name: milliseconds(value) for name, value in job.items()
+                if value is not None or name == "payload"}

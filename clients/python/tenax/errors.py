@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, and what a handler raises to say how a run ended."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Optional
+
+# How the server's sentences name the member that is wrong: "jobs[3]: priority: expected ...".
+_WHERE = re.compile(r"((?:[\w.$-]+(?:\[\d+\])*: )+)")
+
+
+class TenaxError(Exception):
+    """Whatever this package raises."""
+
+
+class ConnectionFailed(TenaxError):
+    """There was no answer.
+
+    ``sent`` is false if the request never left, so that nothing can have happened. If it is true
+    the outcome is unknown: the server may have done what was asked.
+    """
+
+    def __init__(self, message: str, sent: bool):
+        super().__init__(message)
+        self.sent = sent
+
+
+class ApiError(TenaxError):
+    """The server refused. ``code`` is one of docs/errors.md."""
+
+    def __init__(self, status: int, code: str, message: str, offset: Optional[int] = None,
+                 body: Any = None):
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.offset = offset  #: where in the body that was sent, in bytes
+        self.body = body  #: all of the answer
+
+    @property
+    def where(self) -> Optional[str]:
+        """The member that is wrong, as ``jobs[3].priority``, if the server names one."""
+        match = _WHERE.match(self.message)
+        return match.group(1)[:-2].replace(": ", ".") if match else None
+
+    def __str__(self) -> str:
+        return f"{self.message} (HTTP {self.status}, {self.code})"
+
+
+class BadRequest(ApiError):
+    """400 and other statuses that say the request is wrong as it stands."""
+
+
+class Unauthorized(ApiError):
+    """401: no token, or one that is wrong, expired or deleted."""
+
+
+class Forbidden(ApiError):
+    """403: the token does not allow it."""
+
+
+class NotFound(ApiError):
+    """404: there is no such thing."""
+
+
+class Conflict(ApiError):
+    """409: it exists already, has changed meanwhile, or is in use."""
+
+
+class StaleToken(Conflict):
+    """409 ``stale_token`` or ``stale_gang``: the run is over, and nothing has changed."""
+
+
+class Unprocessable(ApiError):
+    """422: well-formed, but cannot be applied."""
+
+
+class ServerError(ApiError):
+    """5xx: the server could not do it."""
+
+
+_BY_STATUS = {401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Unprocessable}
+
+
+def api_error(status: int, body: Any) -> ApiError:
+    """The error that an answer stands for."""
+    known = body if isinstance(body, dict) else {}
+    code = str(known.get("code", ""))
+    kind = ServerError if status >= 500 else _BY_STATUS.get(status, BadRequest)
+    if code in ("stale_token", "stale_gang"):
+        kind = StaleToken
+    message = str(known.get("error", "")) or "an answer that is not one of Tenax"
+    return kind(status, code, message, known.get("offset"), body)
+
+
+class LeaseLost(TenaxError):
+    """The run is not this worker's any more; a handler lets it pass through."""
+
+
+class GiveBack(TenaxError):
+    """Raised by a handler: the job goes back to its queue, and the run does not count."""
+
+
+class Failure(TenaxError):
+    """Raised by a handler: the run failed, and this is what is known about it.
+
+    The arguments are the members of a failure in docs/api.md. ``kill`` ends the job for good;
+    ``retry_at`` (a ``datetime`` or milliseconds since 1970) says when to try again. Others, such as
+    ``condition`` or ``termination_message``, are passed on as they are.
+    """
+
+    def __init__(self, message: str, *, error_type: Optional[str] = None,
+                 backtrace: Optional[str] = None, exit_code: Optional[int] = None,
+                 category: Optional[str] = None, subcategory: Optional[str] = None,
+                 kill: Optional[bool] = None, retry_at: Any = None, **more: Any):
+        super().__init__(message)
+        self.members = {"message": message, "error_type": error_type, "backtrace": backtrace,
+                        "exit_code": exit_code, "category": category, "subcategory": subcategory,
+                        "kill": kill, "retry_at": retry_at, **more}

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of a worker: claims jobs, runs handlers, renews leases, reports."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue as queues_module
+import signal
+import socket
+import threading
+import time
+import traceback
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
+from urllib.parse import quote
+
+from .client import Client, backoff, milliseconds
+from .errors import (ApiError, ConnectionFailed, Failure, GiveBack, LeaseLost, NotFound, StaleToken,
+                     TenaxError)
+from .job import GONE, Job
+
+Handler = Callable[[Job], Any]
+
+log = logging.getLogger("tenax.worker")
+
+CLAIM_MAX = 1000  # jobs that one claim may ask for
+CLAIM_GRACE = 2.0  # seconds for the answer to a claim that was withdrawn
+
+
+class Worker:
+    """Runs a handler for each job of some queues, ``concurrency`` of them at a time in threads.
+
+    ``handler`` is a function, or a mapping from types to functions. What it returns (JSON of at
+    most 64 KiB) is the job's result. Failure, GiveBack or any other exception says how else the run
+    ended.
+
+    ``lease`` (seconds) is how long the server waits for a renewal before it gives the job to
+    another worker; one request renews all leases after every third of it. ``grace`` (seconds) is
+    how long handlers may go on when the worker ends. ``name`` is on record with every run. Jobs
+    that must avoid ``node`` are left to others.
+    """
+
+    def __init__(self, client: Client, queues: Union[str, Iterable[str]],
+                 handler: Union[Handler, Mapping[str, Handler]], *, concurrency: int = 1,
+                 lease: float = 30.0, grace: float = 30.0, wait: float = 10.0,
+                 name: Optional[str] = None, node: Optional[str] = None):
+        if not 1 <= concurrency <= 10000:
+            raise ValueError("concurrency must be from 1 to 10000")
+        self.client = client
+        self.queues = [queues] if isinstance(queues, str) else list(queues)
+        self.concurrency = concurrency
+        self.lease = lease
+        self.grace = grace
+        self.wait = wait
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self.node = node or os.environ.get("TENAX_NODE") or None
+        self._handler = handler
+        # Only put() of a SimpleQueue may be called by a signal handler, so all news come by it.
+        self._news: "queues_module.SimpleQueue[tuple]" = queues_module.SimpleQueue()
+        self._runs: Dict[str, Job] = {}  # by token, until what became of them is reported
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    # --- for whoever runs it ---
+
+    def run(self, *, drain: bool = False) -> None:
+        """Works until it is told to stop; with ``drain`` until no job is ready and none runs.
+
+        In the main thread SIGTERM and SIGINT stop it: nothing more is claimed, handlers may go on
+        for ``grace`` seconds, and what is not done then is given back. A second signal ends the
+        wait. Raises ApiError if the server refuses to hand out jobs.
+        """
+        before = self._catch_signals()
+        renewer = threading.Thread(target=self._renew_all, name="tenax-renew", daemon=True)
+        self._closed.clear()
+        renewer.start()
+        try:
+            _Loop(self, drain).run()
+        finally:
+            self._closed.set()
+            for number, action in before.items():
+                signal.signal(number, action)
+
+    def stop(self) -> None:
+        """Has ``run`` return as SIGTERM does; a second call ends the wait. From any thread."""
+        self._news.put(("stop",))
+
+    def _catch_signals(self) -> Dict[int, Any]:
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+        return {number: signal.signal(number, lambda *_: self.stop())
+                for number in (signal.SIGTERM, signal.SIGINT)}
+
+    # --- leases ---
+
+    def _held(self) -> List[Job]:
+        with self._lock:
+            return [job for job in self._runs.values() if not job.lost]
+
+    def _renew_all(self) -> None:
+        tries, due = 0, self.lease / 3
+        while not self._closed.wait(due):
+            held = self._held()
+            now = time.monotonic()
+            for job in held:
+                if job._lease_end <= now:
+                    self._lose(job, "its lease ran out while the server did not answer")
+            held = [job for job in held if not job.lost]
+            try:
+                if held:
+                    self._renew(held, now)
+                # A job that is claimed meanwhile has its full lease.
+                tries, due = 0, self.lease / 3
+            except Exception as e:  # whatever it is, the leases must not be forgotten
+                log.warning("leases cannot be renewed: %r", e)
+                due = backoff(tries)
+                tries += 1
+
+    def _renew(self, held: List[Job], sent: float) -> None:
+        body = {"lease_ms": round(self.lease * 1000),
+                "jobs": [{"id": job.id, "token": job.data["token"]} for job in held]}
+        try:
+            answer = self.client.request("POST", "/jobs/renew", body,
+                                         timeout=max(1.0, self.lease / 3), retry_for=0)
+        except ApiError as e:
+            # 422 with a list: some were not renewed.
+            if not (isinstance(e.body, dict) and "jobs" in e.body):
+                raise
+            answer = e.body
+        for job, renewed in zip(held, answer["jobs"]):
+            if "lease_expires_at" in renewed:
+                job._lease_end = sent + self.lease
+            elif renewed.get("code") in GONE:
+                self._lose(job, renewed.get("error", "the run is over"))
+
+    def _lose(self, job: Job, why: str) -> None:
+        # Once a report is under way its answer counts, not that of a renewal which came later.
+        if not job._concluded and not job.lost:
+            log.warning("job %s is lost: %s", job.id, why)
+            job._lose()
+
+    # --- runs ---
+
+    def _begin(self, data: Dict[str, Any]) -> Job:
+        job = Job(self.client, data, self.lease)
+        with self._lock:
+            self._runs[data["token"]] = job
+        return job
+
+    def _work(self, job: Job) -> None:
+        """The thread of a run."""
+        try:
+            verb, body = self._outcome(job)
+            if verb and not job.lost and job._conclude():
+                self._report(job, verb, body)
+        finally:
+            self._forget(job)
+            self._news.put(("ended", job))
+
+    def _forget(self, job: Job) -> None:
+        with self._lock:
+            self._runs.pop(job.data["token"], None)
+
+    def _outcome(self, job: Job) -> tuple:
+        """The verb of the report and its members; no verb: there is nothing to report."""
+        try:
+            result = self._find_handler(job)(job)
+            return "success", {} if result is None else {"result": result}
+        except GiveBack:
+            return "release", {}
+        except LeaseLost:
+            return None, {}
+        except Failure as e:
+            members = dict(e.members)
+            if members["backtrace"] is None and e.__cause__:
+                members["backtrace"] = trace(e.__cause__)
+            return "failure", self._failure(job, members)
+        except BaseException as e:  # SystemExit, too: it ends the run, not the worker
+            members = {"message": str(e) or type(e).__name__, "error_type": type(e).__qualname__,
+                       "backtrace": trace(e)}
+            if isinstance(e, SystemExit) and isinstance(e.code, int):
+                members["exit_code"] = e.code
+            return "failure", self._failure(job, members)
+
+    def _find_handler(self, job: Job) -> Handler:
+        if callable(self._handler):
+            return self._handler
+        found = self._handler.get(job.type)
+        if found is None:
+            raise Failure(f"this worker has no handler for the type {job.type}",
+                          error_type="NoHandler")
+        return found
+
+    def _failure(self, job: Job, members: Dict[str, Any]) -> Dict[str, Any]:
+        ran = round((time.monotonic() - job._started) * 1000)
+        return {"run_ms": ran, **{name: milliseconds(value) for name, value in members.items()
+                                  if value is not None}}
+
+    def _report(self, job: Job, verb: str, body: Dict[str, Any]) -> None:
+        """Reports until there is an answer, or the lease is over. The same may be said twice."""
+        tries = 0
+        while True:
+            try:
+                answer = job._post(verb, body)
+                if verb == "failure" and isinstance(answer, dict):
+                    log.info("job %s failed: %s (%s)", job.id, body.get("message"),
+                             answer.get("reason"))
+                return
+            except (StaleToken, NotFound) as e:
+                log.warning("job %s: the run was over when it was reported%s: %s", job.id,
+                            "; an earlier try may have arrived" if tries else "", e)
+                return
+            except (ApiError, ConnectionFailed) as e:
+                if isinstance(e, ApiError) and e.status < 500 and e.status != 408:
+                    return self._refused(job, verb, e)
+                error: Exception = e
+            except (TypeError, ValueError) as e:
+                return self._refused(job, verb, e)
+            if tries and job._lease_end <= time.monotonic():
+                log.warning("job %s: its lease ran out before the report: %s", job.id, error)
+                return
+            time.sleep(backoff(tries))
+            tries += 1
+
+    def _refused(self, job: Job, verb: str, error: Exception) -> None:
+        """A report that the server does not take becomes a failure that it can take."""
+        log.error("job %s: the report of its %s is refused: %s", job.id, verb, error)
+        if verb == "release":
+            return
+        try:
+            self.client.request("POST", f"/jobs/{job.id}/failure", {
+                "token": job.data["token"], "message": f"the report was refused: {error}",
+                "error_type": "ReportRefused"}, repeat=True)
+        except TenaxError as e:
+            log.error("job %s: nor is that: %s", job.id, e)
+
+    def _give_back(self, job: Job) -> None:
+        """From a thread of its own; the handler may still be running, but is not heard any more."""
+        self._report(job, "release", {})
+        self._forget(job)
+        self._news.put(("returned", job))
+
+    # --- claims ---
+
+    def _claim(self, count: int, wait: float) -> None:
+        """The thread of a claim."""
+        body = {"queues": self.queues, "count": min(count, CLAIM_MAX), "worker": self.name,
+                "lease_ms": round(self.lease * 1000), "wait_ms": round(wait * 1000)}
+        if self.node:
+            body["node"] = self.node
+        try:
+            answer = self.client.request("POST", "/jobs/claim", body, timeout=wait + 15,
+                                         retry_for=0)
+            self._news.put(("claimed", [self._begin(data) for data in answer["jobs"]]))
+        except Exception as e:  # also an answer that is none: the loop waits for this
+            self._news.put(("refused", e))
+
+    def _withdraw(self) -> None:
+        try:
+            self.client.request("DELETE", f"/jobs/claim?worker={quote(self.name, safe='')}",
+                                timeout=CLAIM_GRACE, retry_for=0)
+        except TenaxError as e:
+            log.warning("the claim cannot be withdrawn: %s", e)
+
+
+class _Loop:
+    """One call of Worker.run, in its thread; all else tells it what happened."""
+
+    def __init__(self, worker: Worker, drain: bool):
+        self.worker = worker
+        self.drain = drain
+        self.running: Dict[str, Job] = {}  # by token: handlers that have not returned
+        self.claiming = False
+        self.idle = False  # the last claim got nothing
+        self.tries = 0
+        self.claim_at = 0.0
+        self.stops = 0
+        self.stop_at = 0.0
+        self.withdraw_at = self.claim_end = 0.0
+        self.returning: Dict[str, Job] = {}
+        self.left: Dict[str, Job] = {}  # whose handlers are not waited for any more
+        self.error: Optional[Exception] = None
+
+    def run(self) -> None:
+        while not self.done():
+            self.begin_claim()
+            try:
+                news = self.worker._news.get(timeout=self.pause())
+            except queues_module.Empty:
+                news = None
+            if news:
+                getattr(self, "on_" + news[0])(*news[1:])
+            if self.stops:
+                self.end_handlers()
+        if self.error:
+            raise self.error
+
+    def done(self) -> bool:
+        if self.stops > 2:
+            return True
+        if self.claiming or self.returning:
+            return False
+        if self.stops:
+            return self.running.keys() <= self.left.keys()
+        return self.drain and self.idle and not self.running
+
+    def pause(self) -> float:
+        if self.stops:
+            return 0.05
+        if not self.claiming and len(self.running) < self.worker.concurrency:
+            return max(0.001, self.claim_at - time.monotonic())
+        return 3600.0
+
+    def begin_claim(self) -> None:
+        free = self.worker.concurrency - len(self.running)
+        if self.stops or self.claiming or free <= 0 or time.monotonic() < self.claim_at:
+            return
+        if self.drain and self.idle and self.running:
+            self.claim_at = time.monotonic() + 3600  # until one of them has ended
+            return
+        self.claiming = True
+        threading.Thread(target=self.worker._claim, daemon=True, name="tenax-claim",
+                         args=(free, 0.0 if self.drain else self.worker.wait)).start()
+
+    def on_claimed(self, jobs: List[Job]) -> None:
+        self.claiming = False
+        self.tries, self.claim_at = 0, 0.0
+        self.idle = not jobs
+        for job in jobs:
+            if self.stops:
+                self.give_back(job)
+                continue
+            self.running[job.data["token"]] = job
+            threading.Thread(target=self.worker._work, args=(job,), daemon=True,
+                             name=f"tenax-{job.id}").start()
+
+    def on_refused(self, error: Exception) -> None:
+        self.claiming = False
+        if self.stops:
+            return
+        if isinstance(error, ApiError) and error.status < 500 and error.status != 408:
+            self.error = error
+            self.on_stop()
+            return
+        log.warning("no jobs for now: %r", error)
+        self.claim_at = time.monotonic() + backoff(self.tries)
+        self.tries += 1
+
+    def on_ended(self, job: Job) -> None:
+        self.running.pop(job.data["token"], None)
+        self.idle = False
+        if not self.tries:
+            self.claim_at = 0.0
+
+    def on_returned(self, job: Job) -> None:
+        self.returning.pop(job.data["token"], None)
+
+    def on_stop(self) -> None:
+        now = time.monotonic()
+        self.stops += 1
+        self.stop_at = now + (self.worker.grace if self.stops == 1 else 0)
+        if self.stops > 1:
+            return
+        log.info("stopping; %d running", len(self.running))
+        self.withdraw_at = now
+        self.claim_end = now + CLAIM_GRACE
+        for job in self.running.values():
+            job._stop()
+
+    def end_handlers(self) -> None:
+        """What a stop makes due."""
+        now = time.monotonic()
+        if self.claiming and now >= self.claim_end:
+            self.claiming = False  # jobs that it still gets are back when their leases are over
+        elif self.claiming and now >= self.withdraw_at:
+            # Again, as the claim may reach the server after its withdrawal.
+            self.withdraw_at = now + 0.3
+            threading.Thread(target=self.worker._withdraw, daemon=True).start()
+        if now >= self.stop_at:
+            for token, job in self.running.items():
+                if token not in self.left:
+                    self.give_back(job)
+
+    def give_back(self, job: Job) -> None:
+        job._stop()
+        if job.lost:
+            self.left[job.data["token"]] = job
+            return
+        if not job._conclude():
+            return  # its own thread reports it, and then ends
+        self.left[job.data["token"]] = self.returning[job.data["token"]] = job
+        threading.Thread(target=self.worker._give_back, args=(job,), daemon=True).start()
+
+
+def trace(error: BaseException) -> str:
+    """The end of the trace of an exception: what is nearest to the fault comes last."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return text[-16000:]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker that tests/clients/language.js kills and restarts servers under."""
+
+import logging
+import sys
+import threading
+import time
+
+import tenax
+
+
+def main(queue, concurrency, lease_ms, grace_ms, ledger):
+    lock = threading.Lock()
+
+    def note(job):
+        with lock, open(ledger, "a", encoding="utf-8") as file:
+            file.write(f"{job.type} {job.id} {job.run}\n")
+
+    def work(job):
+        time.sleep(job.payload["ms"] / 1000)
+        note(job)
+
+    def hold(job):
+        note(job)
+        try:
+            job.wait(60)
+        except tenax.GiveBack:
+            job.save({"run": job.run})
+            raise
+
+    def deaf(job):
+        note(job)
+        time.sleep(60)
+
+    tenax.Worker(tenax.Client(), queue, {"work": work, "hold": hold, "deaf": deaf},
+                 concurrency=int(concurrency), lease=int(lease_ms) / 1000,
+                 grace=int(grace_ms) / 1000).run()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    main(*sys.argv[1:])

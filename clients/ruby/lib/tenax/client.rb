@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+# frozen_string_literal: true
+
+require "erb"
+require "json"
+
+module Tenax
+  # A server, by its URL. May be used by many threads.
+  #
+  # What is not given comes from the environment, as for the tenax commands: TENAX_URL, TENAX_TOKEN_FILE
+  # or TENAX_TOKEN, TENAX_CA_CERT, TENAX_CLIENT_CERT, TENAX_CLIENT_KEY.
+  class Client
+    BACKOFF_FIRST = 0.1 # seconds
+    BACKOFF_MAX = 2.0
+    # The server says of these that nothing was done.
+    NOT_DONE = %w[busy stopping disk_full request_timeout].freeze
+    FAILING = [500, 502, 503, 504].freeze
+    private_constant :BACKOFF_FIRST, :BACKOFF_MAX, :NOT_DONE, :FAILING
+
+    # Seconds to wait before the next try, a random half of them.
+    def self.backoff(tries)
+      full = [BACKOFF_MAX, BACKOFF_FIRST * 2**[tries, 6].min].min
+      rand((full / 2)..full)
+    end
+
+    # Times as the server has them; what is nil is left out.
+    def self.members(hash)
+      hash.compact.transform_values { |value| value.is_a?(Time) ? (value.to_r * 1000).round : value }
+    end
+
+    # Text as a part of a path or a query.
+    def self.escape(text)
+      ERB::Util.url_encode(text)
+    end
+
+    # @param timeout [Numeric] seconds; limits each request
+    # @param retry_for [Numeric] seconds; for how long a request without an answer is repeated, if that
+    #   is safe
+    def initialize(url = nil, token: nil, token_file: nil, ca_cert: nil, client_cert: nil,
+                   client_key: nil, timeout: 30, retry_for: 30)
+      @timeout = timeout
+      @retry_for = retry_for
+      @transport = Transport.new(
+        url: url || from_env("TENAX_URL") || "http://127.0.0.1:7890",
+        token: token, token_file: token_file || from_env("TENAX_TOKEN_FILE"),
+        ca_cert: ca_cert || from_env("TENAX_CA_CERT"),
+        client_cert: client_cert || from_env("TENAX_CLIENT_CERT"),
+        client_key: client_key || from_env("TENAX_CLIENT_KEY")
+      )
+    end
+
+    # @return [String]
+    def url
+      @transport.url
+    end
+
+    # Closes the connections that are not in use.
+    def close
+      @transport.close
+    end
+
+    # Enqueues a job. The options are those of POST /jobs in docs/api.md by their names there; those that
+    # are nil are left out, and times may be Time.
+    #
+    # ConnectionFailed with sent?: nobody knows whether it was enqueued. Such an enqueue is repeated only
+    # if the server recognises the job: one with an +alias+, or with a +unique_key+ and +unique_while+
+    # "exists". The answer may then say "duplicate".
+    # @return [Hash] as POST /jobs answers
+    def enqueue(queue, type, payload = nil, **options)
+      job = new_job({ queue: queue, type: type, payload: payload, **options })
+      request("POST", "/jobs", job, repeat: may_repeat?(job))
+    end
+
+    # Enqueues all of them or none; each is a Hash of queue, type, payload and options.
+    # @return [Array<Hash>]
+    def enqueue_bulk(jobs)
+      many = jobs.map { |job| new_job(job.transform_keys(&:to_sym)) }
+      repeat = many.all? { |job| may_repeat?(job) }
+      request("POST", "/jobs/bulk", { jobs: many }, repeat: repeat)["jobs"]
+    end
+
+    # A job as it is now, with its payload, and with its runs if they are asked for.
+    # @return [Hash]
+    def job(id, runs: false)
+      request("GET", "/jobs/#{Client.escape(id)}#{'?runs=true' if runs}")
+    end
+
+    # Any request of docs/api.md. Raises a kind of ApiError, or ConnectionFailed. +repeat+ says that it
+    # may be repeated when it is not known whether it arrived; without it GET, PUT and DELETE may.
+    # @return [Object, nil] the answer's JSON, if it has a body
+    def request(method, path, body = nil, repeat: %w[GET PUT DELETE].include?(method),
+                timeout: @timeout, retry_for: @retry_for)
+      content = body.nil? ? nil : JSON.generate(body)
+      finish = now + retry_for
+      tries = 0
+      begin
+        once(method, path, content, timeout)
+      rescue ApiError, ConnectionFailed => e
+        pause = Client.backoff(tries)
+        raise if !again?(e, repeat) || now + pause >= finish
+
+        tries += 1
+        sleep(pause)
+        retry
+      end
+    end
+
+    private
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    def from_env(name)
+      value = ENV.fetch(name, "")
+      value.empty? ? nil : value
+    end
+
+    def new_job(job)
+      { payload: nil }.merge(Client.members(job))
+    end
+
+    # Whether the server recognises a second enqueue of the job, for as long as it keeps it.
+    def may_repeat?(job)
+      !job[:alias].nil? || (!job[:unique_key].nil? && job[:unique_while].to_s == "exists")
+    end
+
+    def again?(error, repeat)
+      return repeat || !error.sent? if error.is_a?(ConnectionFailed)
+
+      NOT_DONE.include?(error.code) || (repeat && FAILING.include?(error.status))
+    end
+
+    def once(method, path, content, timeout)
+      status, text = @transport.exchange(method, path, content, timeout)
+      body = text.nil? || text.empty? ? nil : JSON.parse(text)
+      raise ApiError.of(status, body) unless (200..299).cover?(status)
+
+      body
+    rescue JSON::ParserError
+      raise ApiError.of(status, nil)
+    end
+  end
+end

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# frozen_string_literal: true
+
+module Tenax
+  # Whatever this package raises.
+  class Error < StandardError; end
+
+  # There was no answer. If it was not sent nothing can have happened. If it was, the outcome is
+  # unknown: the server may have done what was asked.
+  class ConnectionFailed < Error
+    def initialize(message, sent:)
+      super(message)
+      @sent = sent
+    end
+
+    def sent?
+      @sent
+    end
+  end
+
+  # The server refused. +code+ is one of docs/errors.md.
+  class ApiError < Error
+    # How the server's sentences name the member that is wrong: "jobs[3]: priority: expected ...".
+    WHERE = /\A((?:[\w.$-]+(?:\[\d+\])*: )+)/
+
+    # @return [Integer] of HTTP
+    attr_reader :status
+    # @return [String] one of docs/errors.md
+    attr_reader :code
+    # @return [Integer, nil] where in the body that was sent, in bytes
+    attr_reader :offset
+    # @return [Object] all of the answer
+    attr_reader :body
+
+    # The error that an answer stands for.
+    def self.of(status, body)
+      known = body.is_a?(Hash) ? body : {}
+      kind = status >= 500 ? ServerError : BY_STATUS.fetch(status, BadRequest)
+      kind = StaleToken if %w[stale_token stale_gang].include?(known["code"])
+      kind.new(status, known, body)
+    end
+
+    def initialize(status, known, body)
+      @sentence = known["error"] || "an answer that is not one of Tenax"
+      @status = status
+      @code = known["code"].to_s
+      @offset = known["offset"]
+      @body = body
+      super("#{@sentence} (HTTP #{status}, #{@code})")
+    end
+
+    # @return [String, nil] the member that is wrong, as "jobs[3].priority", if the server names one
+    def where
+      found = WHERE.match(@sentence)
+      found && found[1].delete_suffix(": ").gsub(": ", ".")
+    end
+
+    # Whether the same refusal would come again.
+    def final?
+      status < 500 && status != 408
+    end
+  end
+
+  # 400 and other statuses that say the request is wrong as it stands.
+  class BadRequest < ApiError; end
+  # 401: no token, or one that is wrong, expired or deleted.
+  class Unauthorized < ApiError; end
+  # 403: the token does not allow it.
+  class Forbidden < ApiError; end
+  # 404: there is no such thing.
+  class NotFound < ApiError; end
+  # 409: it exists already, has changed meanwhile, or is in use.
+  class Conflict < ApiError; end
+  # 409 stale_token or stale_gang: the run is over, and nothing has changed.
+  class StaleToken < Conflict; end
+  # 422: well-formed, but cannot be applied.
+  class Unprocessable < ApiError; end
+  # 5xx: the server could not do it.
+  class ServerError < ApiError; end
+
+  class ApiError
+    BY_STATUS = { 401 => Unauthorized, 403 => Forbidden, 404 => NotFound, 409 => Conflict,
+                  422 => Unprocessable }.freeze
+    private_constant :BY_STATUS, :WHERE
+  end
+
+  # The run is not this worker's any more; a handler lets it pass through.
+  class LeaseLost < Error; end
+
+  # Raised by a handler: the job goes back to its queue, and the run does not count.
+  class GiveBack < Error; end
+
+  # Raised by a handler: the run failed, and this is what is known about it. The members are those of a
+  # failure in docs/api.md: +error_type+, +exit_code+, +category+, +subcategory+, +kill+, +retry_at+ (a
+  # Time or milliseconds since 1970) and all others.
+  class Failure < Error
+    attr_reader :members
+
+    def initialize(message = "failed", **members)
+      super(message)
+      @members = members
+    end
+  end
+end

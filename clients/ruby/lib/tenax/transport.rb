@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# frozen_string_literal: true
+
+require "net/http"
+require "openssl"
+require "uri"
+
+module Tenax
+  # One request, one answer, over connections that are kept open, each used by one thread at a time.
+  class Transport
+    IDLE_MAX = 15 # seconds; well below what a server closes a connection after
+    CONNECT_TIMEOUT = 5
+    # A connection could not be made, not even again.
+    UNSENT = [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Net::OpenTimeout,
+              SocketError].freeze
+    BROKEN = [IOError, SystemCallError, SocketError, Timeout::Error, Net::ProtocolError,
+              OpenSSL::SSL::SSLError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError].freeze
+    private_constant :UNSENT, :BROKEN
+
+    attr_reader :url
+
+    def initialize(url:, token:, token_file:, ca_cert:, client_cert:, client_key:)
+      @url = url.sub(%r{/+\z}, "")
+      @uri = URI.parse(@url)
+      unless @uri.is_a?(URI::HTTP) && @uri.host
+        raise Error, "write the server's URL like http://127.0.0.1:7890"
+      end
+
+      @headers = { "Accept" => "application/json", "User-Agent" => "tenax-ruby/0.1.0" }
+      bearer = read_token(token, token_file)
+      @headers["Authorization"] = "Bearer #{bearer}" if bearer
+      @ca_cert = ca_cert
+      @cert = client_cert && OpenSSL::X509::Certificate.new(File.read(client_cert))
+      @key = client_key && OpenSSL::PKey.read(File.read(client_key))
+      @idle = []
+      @lock = Mutex.new
+    rescue URI::InvalidURIError
+      raise Error, "write the server's URL like http://127.0.0.1:7890"
+    end
+
+    # The status and the text of the answer. Raises ConnectionFailed.
+    def exchange(method, path, content, timeout)
+      connection = take
+      request = Net::HTTPGenericRequest.new(method, !content.nil?, true, @uri.path + path, @headers)
+      if content
+        request["Content-Type"] = "application/json"
+        request.body = content
+      end
+      connection.read_timeout = connection.write_timeout = timeout
+      answer = ask(connection, request, method, path)
+      @lock.synchronize { @idle << [now, connection] }
+      [answer.code.to_i, answer.body]
+    end
+
+    # Closes the connections that are not in use.
+    def close
+      idle = @lock.synchronize { @idle.slice!(0..) }
+      idle.each { |_, connection| finish(connection) }
+    end
+
+    private
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    # As given, or from the file, or as the environment says.
+    def read_token(token, token_file)
+      source = "the token"
+      if token.nil? && token_file
+        source = token_file
+        token = File.read(token_file)
+      elsif token.nil?
+        source = "TENAX_TOKEN"
+        token = ENV.fetch(source, "")
+        return nil if token.empty?
+      end
+      # The message must not quote what may be a secret.
+      raise Error, "#{source} has no token, or more than one" unless token.strip.match?(/\A[!-~]+\z/)
+
+      token.strip
+    end
+
+    def ask(connection, request, method, path)
+      connection.request(request)
+    rescue *BROKEN => e
+      finish(connection)
+      raise ConnectionFailed.new("#{method} #{path}: #{e.message}",
+                                 sent: UNSENT.none? { |kind| e.is_a?(kind) })
+    end
+
+    # Net::HTTP itself connects again if it finds that the server has closed the connection.
+    def take
+      loop do
+        since, connection = @lock.synchronize { @idle.pop }
+        return connect if connection.nil?
+        return connection if now - since < IDLE_MAX
+
+        finish(connection)
+      end
+    end
+
+    def connect
+      http = Net::HTTP.new(@uri.hostname, @uri.port)
+      http.open_timeout = http.ssl_timeout = CONNECT_TIMEOUT
+      http.max_retries = 0 # Client knows what may be repeated
+      http.keep_alive_timeout = 2 * IDLE_MAX
+      if @uri.scheme == "https"
+        http.use_ssl = true
+        http.ca_file = @ca_cert if @ca_cert
+        http.cert = @cert
+        http.key = @key
+      end
+      http.start
+    rescue *BROKEN => e
+      raise ConnectionFailed.new("cannot reach #{@url}: #{e.message}", sent: false)
+    end
+
+    def finish(connection)
+      connection.finish if connection.started?
+    rescue IOError
+      nil # it was closed already
+    end
+  end
+  private_constant :Transport
+end

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Dialogs, and actions: nothing is changed before the reader has switched to acting, has seen the
+// request as a command, and has confirmed it.
+
+import { ApiError, change, curl } from './api.js';
+import { announce, h } from './dom.js';
+
+let acting = false;
+const listeners = new Set();
+
+export const isActing = () => acting;
+
+export function setActing(on) {
+    acting = on;
+    document.documentElement.dataset.acting = on ? 'yes' : 'no';
+    for (const told of listeners)
+        told(on);
+    announce(on ? 'Acting: buttons that change things are there' : 'Read-only');
+}
+
+export function onActing(told) {
+    listeners.add(told);
+}
+
+const box = () => document.getElementById('dialog');
+
+// Shows a dialog; resolves when it is closed, with what close was given, or null.
+export function show(title, build) {
+    const dialog = box();
+    const opener = document.activeElement;
+    return new Promise((resolve) => {
+        let result = null;
+        const close = (value) => {
+            result = value ?? null;
+            dialog.close();
+        };
+        const closed = () => {
+            dialog.replaceChildren();
+            if (opener?.isConnected)
+                opener.focus();
+            resolve(result);
+        };
+        dialog.replaceChildren(h('h2', { id: 'dialog-title' }, title), ...[build(close)].flat());
+        dialog.addEventListener('close', closed, { once: true });
+        if (!dialog.open)
+            dialog.showModal();
+    });
+}
+
+async function copy(text, button) {
+    await navigator.clipboard?.writeText(text);
+    button.textContent = 'Copied';
+}
+
+function command(text) {
+    const button = h('button', { type: 'button', class: 'quiet small' }, 'Copy');
+    button.addEventListener('click', () => copy(text, button));
+    return h('div', { class: 'command' }, h('pre', { tabindex: '0', 'aria-label': 'The same as a command' },
+        h('code', null, text)), button);
+}
+
+// what: {title, text, method, path, body, type, danger, done, refused}. Resolves with the answer, or
+// null if it was not done. refused(err) is told after the dialog is closed; without it the dialog
+// stays and says what is wrong.
+export async function act(what) {
+    const { title, text, method, path, body, type, danger, refused } = what;
+    let wrong = null;
+    const done = await show(title, (close) => {
+        const failed = h('p', { class: 'error', role: 'alert' });
+        const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary', 'data-confirm': true }, title);
+        go.addEventListener('click', async () => {
+            go.disabled = true;
+            failed.textContent = '';
+            try {
+                const answer = await change(method, path, body, type);
+                announce(`${title}: done`);
+                close(answer ?? {});
+            } catch (err) {
+                wrong = err;
+                if (refused) {
+                    close(null);
+                    return;
+                }
+                failed.textContent = err instanceof ApiError ? `${err.message} (${err.status})` : String(err);
+                go.disabled = false;
+            }
+        });
+        return [text && h('p', null, text), command(curl(method, path, body, type)), failed,
+            h('div', { class: 'buttons' },
+                h('button', { type: 'button', class: 'quiet', onclick: () => close(null) }, 'Not now'), go)];
+    });
+    if (wrong && !done)
+        refused?.(wrong);
+    return done;
+}
+
+// A button that is only there while one is acting.
+export function actionButton(label, what, { danger, key } = {}) {
+    return h('button', { type: 'button', class: `action ${danger ? 'danger-quiet' : ''}`, 'data-key': key,
+        title: key ? `${label} (${key})` : null,
+        onclick: async () => {
+            const wanted = typeof what === 'function' ? await what() : what;
+            if (!wanted)
+                return;
+            const answer = await act({ title: label, danger, ...wanted });
+            if (answer)
+                wanted.done?.(answer);
+        } }, label);
+}

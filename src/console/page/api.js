@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests to the server that this page came from, with the reader's token if there is one.
+
+const TOKEN = 'tenax-token';
+
+export class ApiError extends Error {
+    constructor(status, body) {
+        super(body?.error ?? `the server answered ${status}`);
+        this.status = status;
+        this.code = body?.code ?? null;
+    }
+}
+
+let askToken = async () => null; // set by app.js: resolves with a token, or null
+
+export function onTokenWanted(ask) {
+    askToken = ask;
+}
+
+export const token = () => sessionStorage.getItem(TOKEN);
+
+export function setToken(text) {
+    if (text)
+        sessionStorage.setItem(TOKEN, text);
+    else
+        sessionStorage.removeItem(TOKEN);
+}
+
+function headersOf(more) {
+    const own = token();
+    return own ? { ...more, Authorization: `Bearer ${own}` } : { ...more };
+}
+
+let asking = null; // one dialog for all requests that were refused
+
+async function send(method, path, { body, type, accept, signal } = {}) {
+    for (;;) {
+        const used = token();
+        const headers = headersOf({ Accept: accept ?? 'application/json' });
+        if (body !== undefined)
+            headers['Content-Type'] = type ?? 'application/json';
+        const res = await fetch(path, { method, headers, body, signal, cache: 'no-store' });
+        if (res.status !== 401)
+            return res;
+        if (token() !== used)
+            continue; // another request was asked meanwhile
+        asking ??= askToken(used !== null).finally(() => { asking = null; });
+        if (!await asking)
+            return res;
+    }
+}
+
+async function answer(res) {
+    const text = await res.text();
+    let body = null;
+    try {
+        body = text ? JSON.parse(text) : null;
+    } catch {
+        body = { error: text };
+    }
+    if (!res.ok)
+        throw new ApiError(res.status, body);
+    return body;
+}
+
+export async function get(path, signal) {
+    return answer(await send('GET', path, { signal }));
+}
+
+export async function getText(path, signal) {
+    const res = await send('GET', path, { signal, accept: 'text/plain' });
+    if (!res.ok)
+        throw new ApiError(res.status, null);
+    return res.text();
+}
+
+// body: a value that becomes JSON or, with a type, a text as it is.
+export async function change(method, path, body, type) {
+    const text = body === undefined || type ? body : JSON.stringify(body);
+    return answer(await send(method, path, { body: text, type }));
+}
+
+// All pages of a list whose answers have pages.next.
+export async function* pages(path, signal) {
+    for (let at = path; at;) {
+        const page = await get(at, signal);
+        yield page;
+        at = page.pages?.next ?? null;
+    }
+}
+
+// Calls seen(event) for each line of a stream of JSON, until it ends or the signal is given.
+export async function stream(path, seen, signal) {
+    const res = await send('GET', path, { signal, accept: 'application/x-ndjson' });
+    if (!res.ok)
+        await answer(res);
+    const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = '';
+    for (;;) {
+        const { value, done } = await reader.read();
+        if (done)
+            return;
+        const lines = (rest + value).split('\n');
+        rest = lines.pop();
+        for (const line of lines)
+            if (line.trim())
+                seen(JSON.parse(line));
+    }
+}
+
+// The query of a path: empty values are left out.
+export function query(values) {
+    const q = new URLSearchParams();
+    for (const [name, value] of Object.entries(values))
+        if (value !== undefined && value !== null && value !== '')
+            q.set(name, value);
+    const text = q.toString();
+    return text ? `?${text}` : '';
+}
+
+const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+// The same request for a shell. The token is not shown: it is taken from the environment.
+export function curl(method, path, body, type) {
+    const parts = ['curl'];
+    if (method !== 'GET')
+        parts.push('-X', method);
+    if (token())
+        parts.push('-H', '"Authorization: Bearer $TENAX_TOKEN"');
+    if (body !== undefined)
+        parts.push('-H', quote(`Content-Type: ${type ?? 'application/json'}`), '-d',
+            quote(type ? body : JSON.stringify(body)));
+    parts.push(quote(location.origin + path));
+    return parts.join(' ');
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The frame of the page: which view is shown, keys, acting or only looking, the token.
+
+import { isActing, onActing, setActing, show } from './act.js';
+import { get, onTokenWanted, setToken } from './api.js';
+import { announce, h, setText } from './dom.js';
+import { crons } from './crons.js';
+import { events } from './events.js';
+import { flow } from './flow.js';
+import { job } from './job.js';
+import { jobs } from './jobs.js';
+import { now } from './now.js';
+import { policies } from './policies.js';
+import { queue } from './queue.js';
+
+// A view is a function (parts, params, signal) → element, or a promise of one. Its signal is given
+// when another view takes its place.
+const VIEWS = { now, queue, jobs, job, policies, crons, flow, events };
+const NAV = [['now', 'Now'], ['jobs', 'Jobs'], ['policies', 'Policies'], ['crons', 'Crons'], ['flow', 'Flow'],
+    ['events', 'Events']];
+const PARENT = { queue: 'now', job: 'jobs' };
+
+const main = document.getElementById('main');
+let current = null; // {abort, view}
+
+// "#/jobs?status=dead" → {name: 'jobs', parts: [], params}
+function route() {
+    const [path, search = ''] = (location.hash.replace(/^#/, '') || '/now').split('?');
+    const [name, ...parts] = path.split('/').filter(Boolean).map(decodeURIComponent);
+    return { name: name ?? 'now', parts, params: new URLSearchParams(search) };
+}
+
+function drawNav(name) {
+    const shown = PARENT[name] ?? name;
+    document.getElementById('nav').replaceChildren(...NAV.map(([id, label]) =>
+        h('a', { href: `#/${id}`, 'aria-current': id === shown ? 'page' : null }, label)));
+    document.querySelector('#nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+}
+
+function failure(err) {
+    return h('section', { class: 'notice error', role: 'alert' }, h('h1', { tabindex: '-1' }, 'This cannot be shown'),
+        h('p', null, err.message));
+}
+
+async function draw(focus) {
+    const { name, parts, params } = route();
+    current?.abort.abort();
+    const abort = new AbortController();
+    const mine = { abort, name };
+    current = mine;
+    drawNav(name);
+    main.setAttribute('aria-busy', 'true');
+    let element;
+    try {
+        const view = VIEWS[name];
+        element = view ? await view(parts, params, abort.signal)
+            : failure(new Error(`There is no view “${name}”.`));
+    } catch (err) {
+        if (err.name === 'AbortError')
+            return;
+        element = failure(err);
+    }
+    if (current !== mine)
+        return;
+    main.replaceChildren(element);
+    main.dataset.shown = location.hash;
+    main.setAttribute('aria-busy', 'false');
+    const title = main.querySelector('h1');
+    document.title = `${title?.textContent ?? 'Tenax'} – Tenax`;
+    if (focus) {
+        if (!document.getElementById('dialog').open)
+            title?.focus({ preventScroll: true });
+        announce(title?.textContent ?? '');
+        main.scrollTop = 0;
+    }
+}
+
+// Views say that what they show has changed by their own actions.
+addEventListener('tenax-redraw', () => draw(false));
+
+// --- health ---
+
+async function watchHealth() {
+    const element = document.getElementById('health');
+    for (;;) {
+        let text = 'unreachable', state = 'bad';
+        try {
+            const health = await get('/health');
+            text = health.status === 'ok' ? 'healthy' : health.status.replace('_', ' ');
+            state = health.status === 'ok' ? 'good' : 'bad';
+        } catch {
+            // it says so
+        }
+        setText(element, text);
+        element.dataset.state = state;
+        await new Promise((resolve) => setTimeout(resolve, 5000));
+    }
+}
+
+// --- the token ---
+
+function askToken(wrong) {
+    return show('Credentials are needed', (close) => {
+        const field = h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false',
+            required: true, autofocus: true });
+        return h('form', { onsubmit: (event) => {
+            event.preventDefault();
+            setToken(field.value.trim());
+            close(field.value.trim());
+        } },
+        h('p', null, wrong ? 'The server does not know this token (any more).'
+            : 'This server asks who you are. The token stays in this tab until it is closed.'),
+        h('label', { for: 'token' }, 'Token'), field,
+        h('p', { class: 'hint' }, 'An operator makes one: tenax token create --role viewer'),
+        h('div', { class: 'buttons' }, h('button', { type: 'submit', class: 'primary' }, 'Use it')));
+    });
+}
+onTokenWanted(askToken);
+
+// --- acting ---
+
+const mode = document.getElementById('mode');
+mode.addEventListener('click', () => setActing(!isActing()));
+onActing((on) => {
+    mode.setAttribute('aria-pressed', String(on));
+    setText(mode.querySelector('.mode-text'), on ? 'Acting' : 'Read-only');
+});
+setActing(false);
+
+// --- keys ---
+
+const KEYS = [
+    ['1 – 7', 'in flight, ready, scheduled, dead, queues, blocked, done', null],
+    ['p · c · f · e', 'policies, crons, flow, events', null],
+    ['↑ ↓', 'move in the list', null],
+    ['Enter', 'open', null],
+    ['/', 'search', null],
+    ['a', 'switch between looking and acting', null],
+    ['r · x · d · s', 'retry, cancel, delete, pause or resume: while acting', null],
+    ['Esc', 'leave the field, then the dialog', null],
+    ['?', 'these keys', null],
+];
+const GO = {
+    1: '#/jobs?status=in_flight', 2: '#/jobs?status=ready', 3: '#/jobs?status=scheduled', 4: '#/jobs?status=dead',
+    5: '#/now', 6: '#/jobs?status=blocked', 7: '#/jobs?status=completed',
+    p: '#/policies', c: '#/crons', f: '#/flow', e: '#/events',
+};
+
+function showKeys() {
+    show('Keys', (close) => [h('dl', { class: 'keys' }, KEYS.map(([key, text]) =>
+        h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, text)))),
+    h('div', { class: 'buttons' }, h('button', { type: 'button', class: 'primary', autofocus: true,
+        onclick: () => close() }, 'Close'))]);
+}
+
+function move(step) {
+    const rows = [...main.querySelectorAll('[data-row]')].filter((row) => row.offsetParent !== null)
+        .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
+    const at = rows.findIndex((row) => row === document.activeElement || row.contains(document.activeElement));
+    const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
+    next?.focus();
+    next?.scrollIntoView({ block: 'nearest' });
+}
+
+function onKey(event) {
+    const field = event.target.closest?.('input, textarea, select');
+    if (event.ctrlKey || event.metaKey || event.altKey)
+        return;
+    if (field) {
+        if (event.key === 'Escape')
+            field.blur();
+        return;
+    }
+    if (document.getElementById('dialog').open)
+        return;
+    const action = isActing() && main.querySelector(`button.action[data-key="${CSS.escape(event.key)}"]`);
+    if (action)
+        action.click();
+    else if (GO[event.key])
+        location.hash = GO[event.key];
+    else if (event.key === 'a')
+        setActing(!isActing());
+    else if (event.key === '?')
+        showKeys();
+    else if (event.key === '/')
+        main.querySelector('[data-search]')?.focus();
+    else if (event.key === 'ArrowDown' || event.key === 'ArrowUp')
+        move(event.key === 'ArrowDown' ? 1 : -1);
+    else
+        return;
+    event.preventDefault();
+}
+addEventListener('keydown', onKey);
+document.getElementById('help').addEventListener('click', showKeys);
+document.getElementById('skip').addEventListener('click', (event) => {
+    event.preventDefault(); // the hash says which view is shown
+    main.focus();
+});
+
+addEventListener('hashchange', () => draw(true));
+draw(false);
+watchHealth();

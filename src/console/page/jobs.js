@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Jobs: a list by filters, page by page.
+
+import { actionButton } from './act.js';
+import { change, get, query } from './api.js';
+import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, shortId, statusName } from './dom.js';
+
+const FILTERS = ['queue', 'type', 'status', 'resolution', 'error', 'worker', 'filter'];
+const LIMIT = 50;
+
+function newest(job) {
+    const at = job.completed_at ?? job.failed_at ?? job.dequeued_at ?? enqueuedAt(job.id);
+    return ago(at);
+}
+
+export function jobTable(jobs) {
+    return h('div', { class: 'table', role: 'region', 'aria-label': 'Jobs', tabindex: '0' }, h('table', null,
+        h('thead', null, h('tr', null, ['Job', 'Status', 'Queue', 'Type', 'Attempts', 'Last', 'Why'].map((name) =>
+            h('th', { scope: 'col', class: name === 'Attempts' ? 'num' : null }, name)))),
+        h('tbody', null, jobs.map((job) => h('tr', null,
+            h('td', null, h('a', { href: `#/job/${job.id}`, class: 'mono', 'data-row': true, title: job.id },
+                shortId(job.id))),
+            h('td', null, badge(job.status)),
+            h('td', null, h('a', { href: `#/queue/${encodeURIComponent(job.queue)}` }, job.queue)),
+            h('td', null, job.type),
+            h('td', { class: 'num' }, String(job.attempts)),
+            h('td', { class: 'nowrap' }, newest(job)),
+            h('td', { class: 'why' }, job.reason ?? ''))))));
+}
+
+function filters(params) {
+    const goTo = (values) => { location.hash = `#/jobs${query(values)}`; };
+    const valueOf = (form) => Object.fromEntries(FILTERS.map((name) => [name, form.elements[name]?.value ?? '']));
+    const field = (name, label, more) => h('div', { class: 'field' }, h('label', { for: `f-${name}` }, label),
+        h('input', { id: `f-${name}`, name, value: params.get(name) ?? '', autocomplete: 'off', ...more }));
+    const status = h('select', { id: 'f-status', name: 'status' }, h('option', { value: '' }, 'any'),
+        STATUSES.map((name) => h('option', { value: name, selected: params.get('status') === name }, statusName(name))));
+    const form = h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (event) => {
+        event.preventDefault();
+        goTo(valueOf(form));
+    } }, field('queue', 'Queue', { 'data-search': true }), field('type', 'Type'),
+    h('div', { class: 'field' }, h('label', { for: 'f-status' }, 'Status'), status),
+    field('resolution', 'Resolution'), field('error', 'Error'), field('worker', 'Worker'),
+    field('filter', 'Payload (jq)', { placeholder: '.to == "ada"' }),
+    h('button', { type: 'submit', class: 'primary' }, 'Show'));
+    status.addEventListener('change', () => goTo(valueOf(form)));
+    return form;
+}
+
+// An action on all jobs of the filters: how many those are is asked first.
+function bulk(label, verb, method, path, values, options) {
+    return actionButton(label, async () => {
+        const target = `${path}${query(values)}`;
+        const dry = await change(method, `${path}${query({ ...values, dry_run: 'true' })}`);
+        return { method, path: target, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}.`,
+            done: () => dispatchEvent(new Event('tenax-redraw')) };
+    }, options);
+}
+
+function actions(values) {
+    const { status } = values;
+    return h('div', { class: 'actions' },
+        (!status || status === 'dead') && bulk('Retry all', 'retried', 'POST', '/jobs/retry', { ...values, status: '' },
+            { key: 'r' }),
+        status !== 'dead' && status !== 'completed' && bulk('Cancel all', 'canceled', 'POST', '/jobs/cancel', values,
+            { key: 'x', danger: true }),
+        bulk('Delete all', 'deleted', 'DELETE', '/jobs', values, { key: 'd', danger: true }));
+}
+
+function turn(label, target) {
+    const search = target?.split('?')[1];
+    return search ? h('a', { class: 'button', href: `#/jobs?${search}` }, label)
+        : h('span', { class: 'button off', 'aria-disabled': 'true' }, label);
+}
+
+export async function jobs(parts, params, signal) {
+    const values = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) ?? '']));
+    const place = { from: params.get('from'), order: params.get('order') ?? 'desc', limit: params.get('limit') ?? LIMIT };
+    const page = await get(`/jobs${query({ ...values, ...place })}`, signal);
+    const title = values.status ? `Jobs: ${statusName(values.status)}` : 'Jobs';
+    return h('section', { class: 'view' }, heading(title, actions(values)), filters(params),
+        page.jobs.length ? jobTable(page.jobs) : empty('No job matches', 'Jobs that have ended are kept for as long as their retention says.'),
+        h('nav', { class: 'pages', 'aria-label': 'Pages' }, turn('← Newer', page.pages.prev),
+            turn('Older →', page.pages.next)));
+}

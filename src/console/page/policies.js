@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Retry policies: an editor whose draft is tried on recent failures, and the kill switch.
+
+import { act, actionButton } from './act.js';
+import { ApiError, change, get } from './api.js';
+import { duration, empty, facts, h, heading, number, setText, shortId, time } from './dom.js';
+
+const redraw = () => dispatchEvent(new Event('tenax-redraw'));
+
+const DRAFT = {
+    apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'new-policy' },
+    spec: { retryLimit: 3, rules: [{ action: 'Retry', onConditions: ['Preempted', 'Evicted'] }] },
+};
+
+// --- the settings ---
+
+function settingsCard(s) {
+    const last = s.lastChange;
+    return h('section', { class: 'card', 'aria-labelledby': 'switch' },
+        h('div', { class: 'card-head' }, h('h2', { id: 'switch' }, 'Kill switch'),
+            h('span', { class: `badge ${s.enabled ? 's-completed' : 's-dead'}` }, s.enabled ? 'policies on' : 'policies off'),
+            h('div', { class: 'actions' }, actionButton(s.enabled ? 'Switch policies off' : 'Switch policies on', {
+                method: 'PUT', path: '/settings/retry', body: { enabled: !s.enabled },
+                text: s.enabled ? 'From the next failure on no retry policy decides.' : 'From the next failure on retry policies decide.',
+                done: redraw }, { danger: s.enabled }))),
+        facts([['most retries of a job', number(s.globalMaxRetries)], ['without a policy', s.whenNoPolicy],
+            ['default policy', s.defaultPolicyName || 'none'],
+            ['last change', last ? h('span', null, time(last.at), ` by ${last.by ?? 'unknown'}`) : 'never']], true));
+}
+
+// --- a simulation ---
+
+function verdict(v) {
+    return v ? h('span', { title: v.reason }, v.action ?? '', v.delay_ms === undefined ? '' : ` in ${duration(v.delay_ms)}`) : '–';
+}
+
+function simulated(answer) {
+    const { summary, jobs } = answer;
+    const row = (name, draft, today) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'num' }, draft),
+        h('td', { class: 'num' }, today));
+    return [h('table', { class: 'compare' }, h('caption', null, `${number(summary.failures)} failures of ${number(summary.jobs)} jobs${
+        summary.truncated ? ', and there are more' : ''}`),
+    h('thead', null, h('tr', null, h('td', null), h('th', { scope: 'col' }, 'Draft'), h('th', { scope: 'col' }, 'Today'))),
+    h('tbody', null, row('retries', number(summary.draft.retries), number(summary.today.retries)),
+        row('dead jobs', number(summary.draft.dead), number(summary.today.dead)),
+        row('longest window', duration(summary.draft.window_ms), duration(summary.today.window_ms)))),
+    summary.lost_completions > 0 && h('p', { class: 'error' },
+        `${number(summary.lost_completions)} jobs that completed would be dead under the draft.`),
+    jobs.length > 0 && h('ul', { class: 'sim-jobs' }, jobs.slice(0, 50).map((job) => h('li', null,
+        job.job && !job.deleted ? h('a', { href: `#/job/${job.job}`, class: 'mono' }, shortId(job.job))
+            : h('span', { class: 'mono hint' }, job.job ? shortId(job.job) : 'given'), ' ', job.queue,
+        job.extra_attempts !== 0 && h('span', { class: 'hint' }, ` ${job.extra_attempts > 0 ? '+' : ''}${job.extra_attempts} attempts`),
+        h('ol', null, job.failures.slice(0, 5).map((f) => h('li', null, h('span', { class: 'sim-message' },
+            f.message ?? f.condition ?? `failure ${f.failure}`), ' draft: ', verdict(f.draft), ', today: ', verdict(f.today)))))))];
+}
+
+// --- the editor ---
+
+// "line 9, column 19: …" selects that place.
+function point(text, message) {
+    const at = /line (\d+), column (\d+)/.exec(message);
+    if (!at)
+        return;
+    const lines = text.value.split('\n');
+    const before = lines.slice(0, Number(at[1]) - 1).reduce((n, l) => n + l.length + 1, 0);
+    text.focus();
+    text.setSelectionRange(before + Number(at[2]) - 1, before + (lines[Number(at[1]) - 1]?.length ?? 0));
+}
+
+function editor(policy) {
+    const wrong = h('p', { class: 'error', role: 'alert' });
+    const result = h('div', { class: 'simulation', 'aria-live': 'polite' }, empty('Not tried yet',
+        'Simulate evaluates recent failures by the draft and by the policies of today.'));
+    const text = h('textarea', { id: 'policy', class: 'code', rows: '22', spellcheck: 'false' },
+        JSON.stringify(policy ?? DRAFT, null, 2));
+    const fail = (err) => {
+        setText(wrong, err instanceof ApiError ? err.message : String(err.message ?? err));
+        point(text, wrong.textContent);
+    };
+    const simulate = async () => {
+        setText(wrong, '');
+        try {
+            // The draft as it is, on lines of its own: places in messages are then one line off.
+            const body = `{"limit":100,"policies":[\n${text.value}\n]}`;
+            const answer = await change('POST', '/retry-policies/simulate', body, 'application/json');
+            result.replaceChildren(...simulated(answer).filter(Boolean));
+        } catch (err) {
+            if (err instanceof ApiError)
+                err.message = err.message.replace(/line (\d+)/, (all, n) => `line ${n - 1}`);
+            fail(err);
+        }
+    };
+    const apply = async () => {
+        setText(wrong, '');
+        const name = /"?name"?\s*:\s*"?([^"\s,}]+)/.exec(text.value)?.[1] ?? policy?.metadata.name ?? 'new-policy';
+        // As YAML, of which JSON is a part: so errors have a line and a column.
+        const answer = await act({ title: 'Apply', method: 'PUT', path: `/retry-policies/${encodeURIComponent(name)}`,
+            body: text.value, type: 'application/yaml',
+            text: `Replaces the policy ${name}${policy?.metadata.resourceVersion ? `, if it still is version ${policy.metadata.resourceVersion}` : ''}.`,
+            refused: fail });
+        if (answer?.metadata)
+            location.hash = `#/policies/${encodeURIComponent(answer.metadata.name)}`;
+        if (answer)
+            redraw();
+    };
+    const applyButton = h('button', { type: 'button', class: 'action', onclick: apply }, 'Apply');
+    return h('div', { class: 'columns even' },
+        h('section', { class: 'card', 'aria-labelledby': 'draft' }, h('h2', { id: 'draft' }, 'Draft'),
+            h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), text, wrong,
+            h('div', { class: 'buttons left' }, h('button', { type: 'button', class: 'primary', onclick: simulate }, 'Simulate'), applyButton)),
+        h('section', { class: 'card', 'aria-labelledby': 'result' }, h('h2', { id: 'result' }, 'On recent failures'), result));
+}
+
+export async function policies([name], params, signal) {
+    const [{ items }, settings] = await Promise.all([get('/retry-policies', signal), get('/settings/retry', signal)]);
+    const chosen = items.find((item) => item.metadata.name === name) ?? null;
+    if (name && !chosen && name !== 'new')
+        throw new Error(`There is no policy “${name}”.`);
+    return h('section', { class: 'view' }, heading('Policies'), settingsCard(settings),
+        h('nav', { class: 'tabs', 'aria-label': 'Policies' }, items.map((item) =>
+            h('a', { href: `#/policies/${encodeURIComponent(item.metadata.name)}`, 'data-row': true,
+                'aria-current': item === chosen ? 'page' : null }, item.metadata.name)),
+        h('a', { href: '#/policies/new', 'aria-current': chosen ? null : 'page' }, 'New policy')),
+        editor(chosen));
+}

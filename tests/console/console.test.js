@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The web console in a real browser: every page opens without a complaint, can be used by everybody,
+// is laid out as it should be, and does what its buttons say. With SHOTS=folder it leaves
+// screenshots there; with GOLDEN=write it writes the boxes that tests/console/layout.json has.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { Server, run, until } = require('../http/harness');
+const { guarded } = require('../http/access');
+const { launch } = require('./browser');
+const { enqueue, ok, play } = require('./scene');
+
+const LAYOUT = path.join(__dirname, 'layout.json');
+const MODES = {
+    desk: { width: 1280, height: 800 },
+    phone: { width: 390, height: 844 },
+    dark: { width: 1280, height: 800, dark: true },
+};
+const LANDMARKS = ['header', '#nav', '#mode', 'main', 'main h1'];
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser?.close());
+
+// Waits until the text there matches; says what it was otherwise.
+async function untilText(page, pattern, selector = 'main') {
+    let text = '';
+    await until(async () => pattern.test(text = await page.text(selector)), () => `${selector} shows ${pattern}: ${text}`);
+}
+
+// A page that must have complained of nothing when the test ends.
+async function visit(t, server, options) {
+    const page = await browser.page(server.url(), options);
+    t.after(async () => {
+        await page.close();
+        page.assertClean(t.name);
+    });
+    return page;
+}
+
+function useScene() {
+    const server = new Server();
+    const scene = { server };
+    before(async () => {
+        await server.start();
+        Object.assign(scene, await play(server));
+        scene.views = { now: '#/now', queue: '#/queue/mail', jobs: '#/jobs', job: `#/job/${scene.retried}`,
+            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0' };
+    });
+    after(() => server.clean());
+    return scene;
+}
+
+// Boxes of what is named, rounded to 8 pixels; of the height only of what does not grow with data.
+function boxes(page) {
+    return page.run((selectors) => Object.fromEntries(selectors.map((selector) => {
+        const box = document.querySelector(selector)?.getBoundingClientRect();
+        const round = (n) => Math.round(n / 8) * 8;
+        return [selector, box ? [round(box.x), round(box.y), selector === 'main h1' ? null : round(box.width)] : null];
+    })), LANDMARKS);
+}
+
+function near(a, b) {
+    return a === b || (a !== null && b !== null && Math.abs(a - b) <= 16);
+}
+
+describe('every view', () => {
+    const scene = useScene();
+    const golden = fs.existsSync(LAYOUT) ? JSON.parse(fs.readFileSync(LAYOUT)) : {};
+    const seen = {};
+
+    for (const [mode, options] of Object.entries(MODES)) {
+        it(`opens_is_laid_out_well_and_is_for_everybody_${mode}`, async (t) => {
+            const page = await visit(t, scene.server, options);
+            for (const [name, hash] of Object.entries(scene.views)) {
+                await page.open(hash);
+                if (process.env.SHOTS)
+                    await page.screenshot(path.join(process.env.SHOTS, `${name}-${mode}.png`));
+                const widths = await page.run(() => [document.documentElement, document.getElementById('main')]
+                    .map((e) => [e.scrollWidth, e.clientWidth]));
+                for (const [content, room] of widths)
+                    assert.ok(content <= room && room <= options.width, `${name} ${mode}: ${content} in ${room}`);
+                assert.deepEqual(await page.accessibility(), [], `${name} ${mode}`);
+                page.assertClean(`${name} ${mode}`);
+                const at = (seen[`${name} ${mode}`] = await boxes(page));
+                if (process.env.GOLDEN === 'write')
+                    continue;
+                for (const [selector, box] of Object.entries(at))
+                    assert.ok(box && box.every((n, i) => near(n, golden[`${name} ${mode}`][selector][i])),
+                        `${name} ${mode} ${selector}: ${box}, not ${golden[`${name} ${mode}`][selector]}`);
+            }
+            if (process.env.GOLDEN === 'write')
+                fs.writeFileSync(LAYOUT, `${JSON.stringify(seen, null, 1)}\n`);
+        });
+    }
+
+    it('says_what_there_is_to_see', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        const words = {
+            now: [/10 wait for concurrency_key=acme/, /paused/, /2 at once/],
+            queue: [/10 wait for concurrency_key=acme/, /1 per key/],
+            jobs: [/import/, /no retries left|dead|retry/],
+            job: [/run 0/i, /connection to 10\.0\.0\.7 refused/, /exit 137/, /waits: no worker/],
+            policies: [/kill switch/i, /infra/],
+            crons: [/cleanup/, /\*\/15 \* \* \* \*/, /never/],
+            flow: [/blocked/],
+            events: [/enqueued/, /requeued/],
+        };
+        for (const [name, patterns] of Object.entries(words)) {
+            await page.open(scene.views[name]);
+            for (const pattern of patterns)
+                await untilText(page, pattern);
+        }
+        await page.open(scene.views.flow);
+        assert.equal(await page.eval('document.querySelectorAll(".graph a").length'), 4);
+    });
+});
+
+describe('acting', () => {
+    const scene = useScene();
+
+    it('is_not_possible_before_one_has_switched_to_it', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open(`#/job/${scene.dead}`);
+        const visible = () => page.eval('[...document.querySelectorAll("button.action")].filter((b) => b.offsetParent).length');
+        assert.equal(await visible(), 0);
+        await page.key('r');
+        assert.equal(await page.eval('document.getElementById("dialog").open'), false);
+        await page.key('a');
+        assert.ok(await visible() > 0);
+        assert.equal(await page.eval('document.getElementById("mode").getAttribute("aria-pressed")'), 'true');
+    });
+
+    it('shows_the_command_and_does_the_same', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open(`#/job/${scene.dead}`);
+        await page.click('#mode');
+        await page.press('Retry');
+        const command = await page.text('dialog pre');
+        assert.equal(command, `curl -X POST '${scene.server.url()}/jobs/${scene.dead}/retry'`);
+        assert.deepEqual(await page.accessibility(), []);
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await scene.server.get(`/jobs/${scene.dead}`)).json.status === 'ready', 'it is ready again');
+        await untilText(page, /ready/, 'main h1 + .badge');
+    });
+
+    it('runs_cancels_patches_and_deletes_a_job', async (t) => {
+        const { server } = scene;
+        const { id } = await enqueue(server, { queue: 'x', ready_at: Date.now() + 3600000 });
+        const status = async () => (await server.get(`/jobs/${id}`)).json.status;
+        const page = await visit(t, server, MODES.desk);
+        await page.open(`#/job/${id}`);
+        await page.click('#mode');
+        await page.press('Run now');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await status() === 'ready', 'it is ready');
+        await page.until('[...document.querySelectorAll("main h1 + .badge")].some((b) => b.textContent === "ready")');
+        await page.press('Patch');
+        await page.run(() => { document.getElementById('patch').value = '{"priority": 7}'; });
+        await page.press('Show the request');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await server.get(`/jobs/${id}`)).json.priority === 7, 'its priority is 7');
+        await page.until('!document.getElementById("dialog").open');
+        await page.press('Cancel');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await status() === 'dead', 'it is dead');
+        await page.until('[...document.querySelectorAll("main h1 + .badge")].some((b) => b.textContent === "dead")');
+        await page.press('Delete');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await server.get(`/jobs/${id}`)).status === 404, 'it is gone');
+    });
+
+    it('pauses_a_queue_and_retries_its_dead_jobs', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/queue/reports');
+        await page.click('#mode');
+        await page.press('Pause the queue');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await scene.server.get('/queues/reports')).json.paused, 'it is paused');
+        await page.press('Resume the queue');
+        await page.press('Not now');
+        assert.equal((await scene.server.get('/queues/reports')).json.paused, true);
+    });
+
+    it('counts_the_jobs_of_a_bulk_action_first', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/jobs?queue=thumbnails');
+        await page.click('#mode');
+        await page.press('Cancel all');
+        await untilText(page, /4 jobs would be canceled/, 'dialog');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await scene.server.get('/jobs/count?queue=thumbnails&status=dead')).json.count === 4, 'they are');
+    });
+
+    it('enqueues_the_job_of_a_cron', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/crons');
+        await page.click('#mode');
+        await page.press('Run now');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await scene.server.get('/jobs/count?type=cleanup')).json.count === 1, 'it is there');
+    });
+
+    it('tries_a_policy_points_at_its_faults_and_applies_it', async (t) => {
+        const { server } = scene;
+        const page = await visit(t, server, MODES.desk);
+        page.tolerated.push(/status of 4\d\d/); // refusals are what this is about
+        await page.open('#/policies/infra');
+        await page.click('#mode');
+        await page.press('Simulate');
+        await untilText(page, /failures of \d+ jobs?/, '.simulation');
+        const set = (from, to) => page.run((a, b) => {
+            const text = document.getElementById('policy');
+            text.value = text.value.replace(a, b);
+        }, from, to);
+        await set('"Retry"', '"Rety"');
+        await page.press('Apply');
+        await page.click('dialog [data-confirm]');
+        await untilText(page, /line \d+, column \d+: .*action/, 'main .error');
+        await page.until('document.activeElement.id === "policy"', 'the fault is selected');
+        assert.match(await page.eval('document.getSelection().toString()'), /^"Rety"/);
+        await set('"Rety"', '"Retry"');
+        await set('"retryLimit": 3', '"retryLimit": 4');
+        await page.press('Apply');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await server.get('/retry-policies/infra')).json.spec.retryLimit === 4, 'it is applied');
+    });
+
+    it('throws_the_kill_switch', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/policies');
+        await page.click('#mode');
+        await page.press('Switch policies on');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await scene.server.get('/settings/retry')).json.enabled, 'they are on');
+        await page.press('Switch policies off');
+        await page.click('dialog [data-confirm]');
+        await until(async () => !(await scene.server.get('/settings/retry')).json.enabled, 'they are off');
+    });
+});
+
+describe('keys', () => {
+    const scene = useScene();
+
+    it('lead_everywhere_as_in_top', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/now');
+        for (const [key, hash] of [['4', '#/jobs?status=dead'], ['1', '#/jobs?status=in_flight'], ['p', '#/policies'],
+            ['c', '#/crons'], ['e', '#/events'], ['5', '#/now']]) {
+            await page.key(key);
+            await page.until(`location.hash === ${JSON.stringify(hash)}`, `${key} leads to ${hash}`);
+            await page.shown();
+        }
+        await page.key('?');
+        await page.until('document.getElementById("dialog").open');
+        assert.match(await page.text('dialog'), /switch between looking and acting/);
+        await page.press('Close');
+        await page.key('/');
+        assert.equal(await page.eval('document.activeElement.id'), 'now-search');
+    });
+});
+
+describe('with access control', () => {
+    it('asks_for_a_token_and_keeps_it_in_the_tab', async (t) => {
+        const { server, tokens } = await guarded(t, { who: { roles: ['viewer'] } });
+        const page = await visit(t, server, MODES.desk);
+        page.tolerated.push(/status of 401/);
+        await page.send('Page.navigate', { url: `${server.url()}/console#/jobs` });
+        for (const [token, words] of [['wrong', /does not know this token/], [tokens.who, null]]) {
+            await page.until('!!document.querySelector("dialog[open] #token")', 'it asks');
+            assert.deepEqual(await page.accessibility(), []);
+            await page.run((text) => { document.getElementById('token').value = text; }, token);
+            await page.press('Use it');
+            if (words)
+                await until(async () => words.test(await page.text('dialog')), 'it says that it is wrong');
+        }
+        await page.shown();
+        assert.match(await page.text(), /no job matches/i);
+        assert.equal(await page.eval('sessionStorage.getItem("tenax-token")'), tokens.who);
+        assert.equal(await page.eval('localStorage.length'), 0);
+        await page.close();
+    });
+});
+
+describe('very many queues', () => {
+    it('cost_only_what_is_in_sight', async (t) => {
+        const server = new Server();
+        t.after(() => server.clean());
+        await server.start();
+        for (let i = 0; i < 10; i++)
+            await ok(server.post('/jobs/bulk', { jobs: Array.from({ length: 1000 }, (_, n) =>
+                ({ queue: `customer-${String(i * 1000 + n).padStart(5, '0')}`, type: 't', payload: 1 })) }));
+        const page = await visit(t, server, MODES.desk);
+        await page.open('#/now');
+        await untilText(page, /10\.0k queues/);
+        const rows = () => page.eval('document.querySelectorAll(".lane").length');
+        assert.ok(await rows() < 40, `${await rows()} rows`);
+        const slowest = await page.run(async () => {
+            const main = document.getElementById('main');
+            const gaps = [];
+            const frame = () => new Promise((resolve) => { requestAnimationFrame(resolve); });
+            let last = await frame();
+            for (let i = 0; i < 60; i++) {
+                main.scrollTop += 4000;
+                const at = await frame();
+                gaps.push(at - last);
+                last = at;
+            }
+            return gaps.sort((a, b) => a - b)[30];
+        });
+        t.diagnostic(`a frame of scrolling: ${slowest.toFixed(1)} ms in the median`);
+        await page.run(() => { document.getElementById('main').scrollTop = 1e9; });
+        await untilText(page, /customer-09999/);
+        assert.ok(await rows() < 40);
+        await page.close();
+    });
+});
+
+describe('the files', () => {
+    const server = new Server();
+    before(() => server.start());
+    after(() => server.clean());
+    const get = (target, headers) => fetch(server.url() + target, { headers, redirect: 'manual' });
+
+    it('come_with_a_strict_policy_and_are_kept', async () => {
+        for (const [file, type] of [['', 'text/html'], ['/app.js', 'text/javascript'], ['/style.css', 'text/css'],
+            ['/icon.svg', 'image/svg+xml']]) {
+            const res = await get(`/console${file}`);
+            assert.equal(res.status, 200, file);
+            assert.ok(res.headers.get('content-type').startsWith(type), file);
+            assert.equal(res.headers.get('content-security-policy'), "default-src 'none'; script-src 'self'; " +
+                "style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; " +
+                "base-uri 'none'; form-action 'none'");
+            assert.equal(res.headers.get('x-content-type-options'), 'nosniff');
+            assert.equal(res.headers.get('cache-control'), 'no-cache');
+            const tag = res.headers.get('etag');
+            assert.match(tag, /^"[0-9a-f]{16}"$/);
+            for (const known of [tag, `W/${tag}`, `"x", ${tag}`, '*']) {
+                const again = await get(`/console${file}`, { 'if-none-match': known });
+                assert.equal(again.status, 304, known);
+                assert.equal(await again.text(), '');
+            }
+            assert.equal((await get(`/console${file}`, { 'if-none-match': '"0123456789abcdef"' })).status, 200);
+        }
+    });
+
+    it('are_all_there_is', async () => {
+        assert.equal((await get('/console/../settings')).status, 404);
+        const none = await get('/console/none.js');
+        assert.equal(none.status, 404);
+        assert.equal((await none.json()).code, 'no_such_path');
+        const slash = await get('/console/');
+        assert.deepEqual([slash.status, slash.headers.get('location')], [308, '/console']);
+        const post = await fetch(`${server.url()}/console`, { method: 'POST' });
+        assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD']);
+        const head = await fetch(`${server.url()}/console`, { method: 'HEAD' });
+        assert.equal(head.status, 200);
+        assert.ok(Number(head.headers.get('content-length')) > 500);
+    });
+
+    it('are_not_served_with_no_console', async (t) => {
+        const other = new Server({ args: ['--no-console'] });
+        t.after(() => other.clean());
+        await other.start();
+        assert.equal((await fetch(`${other.url()}/console`)).status, 404);
+        assert.match((await run(['serve', '--help'])).stdout, /--no-console/);
+    });
+});
