@@ -585,6 +585,8 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_FAILURES:
+    case CMD_OPERATIONS:
+    case CMD_OPERATION_STOP:
     case CMD_WORKERS:
     case CMD_WORKER_HUSH:
     case CMD_WORKER_STOP:

@@ -137,13 +137,14 @@ struct grant {
     struct scope_set scopes;
     instant expires;
     enum access_kind kind;
+    struct str client; /* who has that key; empty: the server */
 };
 
 static struct err find_issuer(const struct access *a, struct str id, bool certified, instant now,
                               struct grant *g)
 {
     if (certified && str_eq(id, a->issuer)) {
-        *g = (struct grant){a->issuer_key, everything, INSTANT_NONE, ACCESS_TEMPORARY};
+        *g = (struct grant){a->issuer_key, everything, INSTANT_NONE, ACCESS_TEMPORARY, {0}};
         return err_none();
     }
     const struct access_client *c = clients_find(a->clients, id);
@@ -152,7 +153,7 @@ static struct err find_issuer(const struct access *a, struct str id, bool certif
     if (instant_is_set(c->expires) && c->expires.ms <= now.ms)
         return err_make(ERR_BAD_CREDENTIALS, "the client '%.*s' has expired", STR_ARG(id));
     *g = (struct grant){c->token, c->scopes, c->expires,
-                        certified ? ACCESS_TEMPORARY : ACCESS_CLIENT};
+                        certified ? ACCESS_TEMPORARY : ACCESS_CLIENT, c->id};
     return err_none();
 }
 
@@ -278,6 +279,7 @@ static struct err check_signed(struct access *a, const struct access_request *r,
     TRY(limit_scopes(&ext, mem, &g.scopes));
     *who = (struct access_identity){.kind = g.kind,
                                     .client_id = arena_copy(mem, h.id),
+                                    .issuer = arena_copy(mem, g.client),
                                     .scopes = scope_set_copy(&g.scopes, mem),
                                     .expires = g.expires,
                                     .bewit = bewit};

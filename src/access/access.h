@@ -56,6 +56,7 @@ enum access_kind { ACCESS_ANONYMOUS, ACCESS_CLIENT, ACCESS_TEMPORARY };
 struct access_identity {
     enum access_kind kind;
     struct str client_id; /* for people; empty if anonymous */
+    struct str issuer;    /* the configured client whose key it goes back to; empty: none */
     struct scope_set scopes;
     instant expires; /* INSTANT_NONE: never */
     bool bewit;      /* the request was authorised by its URL */

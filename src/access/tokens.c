@@ -102,6 +102,7 @@ static struct token *make(const struct token_spec *spec)
     struct str *queues = arena_get(&t->memory, spec->queue_count * sizeof *queues + 1);
     for (size_t i = 0; i < spec->queue_count; i++)
         queues[i] = arena_copy(&t->memory, spec->queues[i]);
+    t->kind = ACTOR_TOKEN;
     t->roles = spec->roles;
     t->payloads = spec->payloads;
     t->rights =
@@ -133,6 +134,21 @@ struct err token_new(const struct token_spec *spec, struct token **out, char tex
     buf_fini(&b);
     *out = t;
     return err_none();
+}
+
+struct token *token_stand_in(const struct token_spec *spec, enum actor_kind kind,
+                             struct str subject)
+{
+    must(token_check_spec(spec).code == ERR_OK && kind != ACTOR_TOKEN);
+    struct token *t = make(spec);
+    t->kind = kind;
+    t->subject = arena_copy(&t->memory, subject);
+    return t;
+}
+
+struct actor token_actor(const struct token *t)
+{
+    return (struct actor){t->kind, t->kind == ACTOR_TOKEN ? token_id(t) : t->subject, t->name};
 }
 
 void token_free(struct token *t)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "access/change_note.h"
 #include "access/rights.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -39,6 +40,9 @@ struct token_spec {
 };
 
 struct token {
+    enum actor_kind kind; /* ACTOR_TOKEN: it is one; else it stands in for somebody who is known by
+                           * something else, and has no id and no hash, but: */
+    struct str subject;
     char id[TOKEN_ID_LEN];
     unsigned char hash[TOKEN_HASH_LEN]; /* SHA-256 of its text */
     unsigned roles;
@@ -59,6 +63,12 @@ NODISCARD struct err token_check_spec(const struct token_spec *spec);
 NODISCARD struct err token_new(const struct token_spec *spec, struct token **out,
                                char text[TOKEN_TEXT_LEN]);
 void token_free(struct token *t);
+/* What has the rights of a token for somebody who has none; the spec is good. Everything is copied.
+ */
+struct token *token_stand_in(const struct token_spec *spec, enum actor_kind kind,
+                             struct str subject);
+/* Who it is, for the audit. */
+struct actor token_actor(const struct token *t);
 
 /* Adds it as JSON, with the hash. */
 void token_write(const struct token *t, struct buf *b);

@@ -88,6 +88,8 @@ void api_free(struct api *a);
 /* Stops a backup that is under way, and waits for its thread. Call it before the store is closed.
  */
 void api_stop(struct api *a);
+/* Ends streams and waiting claims of those whose credentials count no more. */
+void api_end_void_streams(struct api *a);
 /* To be mounted on a router; valid as long as the api. */
 const struct front_end *api_front_end(struct api *a);
 /* The table of endpoints as JSON, for tools/openapi.py. */

@@ -43,8 +43,11 @@ struct err api_identify(const struct api *a, const struct endpoint *e, struct ap
     if (!identities || op->right == RIGHT_NONE)
         return err_none();
     TRY(tokens_unread(a->settings.tokens));
+    const struct http_peer *peer = http_peer(r->x);
     struct identity_request asks = {.authorization = r->http->authorization,
-                                    .address = http_peer(r->x)->address};
+                                    .address = peer->address,
+                                    .subject = peer->subject,
+                                    .names = peer->names};
     struct err err = identities_check(identities, &asks, now_of(a), &r->token);
     r->wait = asks.wait;
     TRY(err);

@@ -44,7 +44,7 @@ static struct actor actor_of(const struct api_request *r)
 {
     if (!r->token)
         return (struct actor){.kind = ACTOR_ANONYMOUS};
-    return (struct actor){ACTOR_TOKEN, token_id(r->token), r->token->name};
+    return token_actor(r->token);
 }
 
 static struct str text_of(const struct change_note *note, struct arena *a)

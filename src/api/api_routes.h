@@ -102,6 +102,7 @@ struct event_line {
     struct str messages; /* JSON, separated by commas; or empty */
 };
 
+extern const struct shape api_operation_shape, api_operations_shape;
 extern const struct shape api_worker_shape, api_workers_shape, api_worker_stopped_shape;
 extern const struct shape api_failure_group_shape, api_failure_groups_shape;
 extern const struct shape api_gap_shape; /* api_events.c */

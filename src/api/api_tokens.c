@@ -365,6 +365,11 @@ void api_tokens_heartbeat(struct api *a)
     api_end_streams(a, NULL);
 }
 
+void api_end_void_streams(struct api *a)
+{
+    api_end_streams(a, NULL);
+}
+
 /* --- at the start --- */
 
 struct loading {

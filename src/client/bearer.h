@@ -9,6 +9,8 @@
 #include "base/err.h"
 
 #define BEARER_MAX 8192
+/* How old what was read from a file may be before it is read again. */
+#define BEARER_AGE_MS 2000
 
 /* Adds the line "Authorization: Bearer TOKEN" without a line feed; nothing if there is no token.
  * ERR_IO: the file cannot be read; ERR_BAD_VALUE: what is there is no token. Messages never quote

@@ -138,6 +138,29 @@ static void add_bearer(struct call *c, const struct call_tls *tls)
         buf_byte(&line, '\0');
         c->headers = curl_slist_append(c->headers, line.at);
         explicit_bzero(line.at, line.len);
+        c->token_file = tls->token_file;
+        c->token_read = when_mono();
+    }
+    buf_fini(&line);
+}
+
+/* Tokens in files are renewed, as those of service accounts of Kubernetes are. One that was there
+ * stays if there is none any more: whoever writes the file may be at it. */
+static void renew_bearer(struct call *c)
+{
+    static const char name[] = "Authorization: Bearer ";
+    struct buf line = {0};
+    struct curl_slist *fresh = NULL;
+    c->token_read = when_mono();
+    if (bearer_line(c->token_file, &line).code == ERR_OK && line.len) {
+        buf_byte(&line, '\0');
+        for (struct curl_slist *h = c->headers; h; h = h->next)
+            fresh = curl_slist_append(
+                fresh, strncmp(h->data, name, sizeof name - 1) == 0 ? line.at : h->data);
+        explicit_bzero(line.at, line.len);
+        curl_slist_free_all(c->headers);
+        c->headers = fresh;
+        curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
     }
     buf_fini(&line);
 }
@@ -182,6 +205,7 @@ void call_clear_headers(struct call *c)
 {
     curl_slist_free_all(c->headers);
     c->headers = NULL;
+    c->token_file = NULL;
     call_header(c, "Expect:");
 }
 
@@ -197,6 +221,8 @@ void call_fini(struct call *c)
 static void prepare(struct call *c, const char *method, const char *path, span timeout)
 {
     struct buf url = {0};
+    if (c->token_file && when_ms_between(when_mono(), c->token_read) > BEARER_AGE_MS)
+        renew_bearer(c);
     buf_print(&url, "%s%s", c->url, path);
     buf_byte(&url, '\0');
     curl_easy_setopt(c->curl, CURLOPT_URL, url.at); /* copied */

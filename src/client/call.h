@@ -48,6 +48,8 @@ struct call {
     int64_t file_size, file_at;
     char why[CURL_ERROR_SIZE];
     struct curl_slist *headers;
+    const char *token_file; /* borrowed; NULL: the token does not come from a file */
+    mono token_read;
 };
 
 /* A copy of the URL without trailing slashes; free() it. */

@@ -19,8 +19,10 @@ struct remote {
     struct fetcher *fetcher;
     const char *url;
     struct fetch_tls tls;
-    char *worker; /* the header */
-    char *bearer; /* likewise; or NULL */
+    char *worker;           /* the header */
+    char *bearer;           /* likewise; or NULL */
+    const char *token_file; /* where it is from; NULL: from the environment */
+    mono bearer_read;
     struct list calls;
     size_t count;
 };
@@ -35,6 +37,28 @@ struct remote_call {
     mono sent;
 };
 
+/* A token that was there stays if there is none any more: whoever writes the file may be at it. */
+static void read_bearer(struct remote *s, const char *file)
+{
+    struct buf bearer = {0};
+    s->bearer_read = when_mono();
+    if (bearer_line(file, &bearer).code == ERR_OK && bearer.len) {
+        buf_byte(&bearer, '\0');
+        free(s->bearer);
+        s->bearer = bearer.at;
+    } else {
+        buf_fini(&bearer);
+    }
+}
+
+/* Tokens in files are renewed, as those of service accounts of Kubernetes are. */
+static const char *bearer_of(struct remote *s)
+{
+    if (s->token_file && when_ms_between(when_mono(), s->bearer_read) > BEARER_AGE_MS)
+        read_bearer(s, s->token_file);
+    return s->bearer;
+}
+
 struct remote *remote_new(uv_loop_t *loop, const char *url, const struct call_tls *tls,
                           const char *name)
 {
@@ -48,12 +72,9 @@ struct remote *remote_new(uv_loop_t *loop, const char *url, const struct call_tl
                                  .cert_file = tls->client_cert,
                                  .key_file = tls->client_key},
                          .worker = worker.at};
-    struct buf bearer = {0};
-    if (!tls->no_token && bearer_line(tls->token_file, &bearer).code == ERR_OK && bearer.len) {
-        buf_byte(&bearer, '\0');
-        s->bearer = bearer.at;
-    } else {
-        buf_fini(&bearer);
+    if (!tls->no_token) {
+        s->token_file = tls->token_file;
+        read_bearer(s, tls->token_file);
     }
     list_init(&s->calls);
     return s;
@@ -170,7 +191,7 @@ static struct remote_call *ask(struct remote *s, const char *method, const char 
     size_t n = 1;
     if (body.len)
         headers[n++] = "Content-Type: application/json";
-    if (s->bearer)
+    if (bearer_of(s))
         headers[n++] = s->bearer;
     struct fetch_spec spec = {.method = method,
                               .headers = headers,
@@ -206,7 +227,7 @@ struct remote_call *remote_stream(struct remote *s, const char *path, const char
     size_t n = 1;
     if (accept)
         headers[n++] = line.at;
-    if (s->bearer)
+    if (bearer_of(s))
         headers[n++] = s->bearer;
     struct fetch_spec spec = {
         .method = "GET", .headers = headers, .idle_timeout = pause, .data = on_data};

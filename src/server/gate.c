@@ -126,14 +126,15 @@ bool gate_is_loopback(const char *host)
 }
 
 /* TLS alone does not help: anyone may be its client. */
-static struct err check_host(const struct tokens *tokens, const struct settings *s,
-                             const char *host, const struct settings_tls *tls)
+static struct err check_host(const struct identities *who, const struct tokens *tokens,
+                             const struct settings *s, const char *host,
+                             const struct settings_tls *tls)
 {
     const char *which = tls == &s->admin_tls ? "--admin-" : "--";
     if (gate_is_loopback(host) || tls->client_ca || s->insecure ||
         tokens_unread(tokens).code != ERR_OK)
         return err_none();
-    if (!tokens_admins(tokens))
+    if (!identities_guard(who))
         return err_make(ERR_USAGE,
                         "other machines can reach %.64s, and nothing would check who they are; "
                         "listen on 127.0.0.1, require certificates (%stls-client-ca), or say "
@@ -146,8 +147,9 @@ static struct err check_host(const struct tokens *tokens, const struct settings 
     return err_none();
 }
 
-struct err gate_check_hosts(const struct tokens *tokens, const struct settings *s)
+struct err gate_check_hosts(const struct identities *who, const struct tokens *tokens,
+                            const struct settings *s)
 {
-    TRY(check_host(tokens, s, s->host, &s->tls));
-    return s->no_admin ? err_none() : check_host(tokens, s, s->admin_host, &s->admin_tls);
+    TRY(check_host(who, tokens, s, s->host, &s->tls));
+    return s->no_admin ? err_none() : check_host(who, tokens, s, s->admin_host, &s->admin_tls);
 }

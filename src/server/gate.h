@@ -4,7 +4,7 @@
 
 /* The tokens of a server: read before it listens, and those taken in that were made without it. */
 
-#include "access/tokens.h"
+#include "access/identities.h"
 #include "api/api.h"
 #include "server/settings.h"
 
@@ -31,7 +31,8 @@ void gate_reload(struct api *api, struct tokens *tokens, const char *root_dir);
 /* Whether only this machine can reach the address. */
 bool gate_is_loopback(const char *host);
 /* ERR_USAGE if other machines can reach a listener and nothing checks who they are: neither
- * certificates nor tokens. */
-NODISCARD struct err gate_check_hosts(const struct tokens *tokens, const struct settings *s);
+ * certificates nor tokens nor other identities. */
+NODISCARD struct err gate_check_hosts(const struct identities *who, const struct tokens *tokens,
+                                      const struct settings *s);
 
 #endif

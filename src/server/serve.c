@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "server/gate.h"
+#include "server/identity_report.h"
+#include "server/identity_set.h"
 #include "server/listener.h"
 #include "server/logfile.h"
 #include "server/machine.h"
@@ -60,8 +62,7 @@ struct server {
     struct zones *zones;
     struct pool *jq;
     struct backend *backend;
-    struct tokens *tokens;
-    struct identities *identities;
+    struct identity_set who;
     struct api *api;
     struct task_api tasks;
     struct router *router;
@@ -202,7 +203,7 @@ static void on_heartbeat(uv_timer_t *t)
 static void on_unread(uv_timer_t *t)
 {
     struct server *s = t->data;
-    if (!gate_retry(&s->retry, s->api, s->tokens, s->settings.root_dir))
+    if (!gate_retry(&s->retry, s->api, s->who.tokens, s->settings.root_dir))
         uv_timer_stop(t);
     turn(s);
 }
@@ -311,7 +312,9 @@ static void on_reload(uv_signal_t *h, int number)
         reload_settings(s);
     task_api_reload(&s->tasks, &s->settings);
     if (!s->stopping)
-        gate_reload(s->api, s->tokens, s->settings.root_dir);
+        identity_set_reload(&s->who, &s->settings, s->api);
+    if (!s->stopping)
+        gate_reload(s->api, s->who.tokens, s->settings.root_dir);
 }
 
 /* --- starting --- */
@@ -417,6 +420,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.reply_bound = reply_bound;
     http.gathered = gathered;
     http.in_pieces = router_takes_pieces;
+    http.page = s->settings.no_console ? NULL : CONSOLE_PATH;
     http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
@@ -515,6 +519,7 @@ static void close_all(struct server *s)
         uv_close((uv_handle_t *)&s->written, NULL); /* before its descriptor is closed */
     if (s->store)
         store_close(s->store);
+    identity_set_close(&s->who);
     zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
@@ -565,13 +570,15 @@ static struct err begin_log(const struct settings *set)
     return logfile_begin(&log);
 }
 
-static void open_identities(struct server *s)
+static struct err open_gate(struct server *s)
 {
-    s->tokens = tokens_new();
-    const struct identities_settings who = {.tokens = s->tokens,
-                                            .wrong_max = (uint32_t)s->settings.wrong_credentials,
-                                            .seed = random_seed()};
-    s->identities = identities_new(&who);
+    const struct gate_loop loop = {turn_at_start, wait_at_start, s};
+    TRY(gate_open(s->api, s->who.tokens, s->settings.root_dir, &loop));
+    if (tokens_unread(s->who.tokens).code != ERR_OK)
+        uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
+    return s->settings.print_access
+               ? err_none()
+               : gate_check_hosts(s->who.identities, s->who.tokens, &s->settings);
 }
 
 static struct err start(struct server *s)
@@ -584,7 +591,7 @@ static struct err start(struct server *s)
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
-    open_identities(s);
+    TRY(identity_set_open(&s->who, &s->loop, random_seed(), set));
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,
@@ -592,8 +599,8 @@ static struct err start(struct server *s)
                                .compact = compact,
                                .compact_stop = compact_stop,
                                .loop = &s->loop,
-                               .tokens = s->tokens,
-                               .identities = s->identities,
+                               .tokens = s->who.tokens,
+                               .identities = s->who.identities,
                                .admin_loopback = gate_is_loopback(set->admin_host),
                                .now = env_now,
                                .machine = read_machine,
@@ -604,8 +611,8 @@ static struct err start(struct server *s)
     if (!set->no_console)
         router_mount(s->router, console_front_end());
     const struct task_api_env env = {.backend = s->backend,
-                                     .tokens = s->tokens,
-                                     .identities = s->identities,
+                                     .tokens = s->who.tokens,
+                                     .identities = s->who.identities,
                                      .router = s->router,
                                      .loop = &s->loop,
                                      .now = env_now,
@@ -616,12 +623,8 @@ static struct err start(struct server *s)
                                          (set->no_admin || gate_is_loopback(set->admin_host))};
     TRY(task_api_open(&s->tasks, s->api, set, &env));
     apply_section(s);
-    const struct gate_loop loop = {turn_at_start, wait_at_start, s};
-    TRY(gate_open(s->api, s->tokens, set->root_dir, &loop));
-    if (tokens_unread(s->tokens).code != ERR_OK)
-        uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
-    TRY(gate_check_hosts(s->tokens, set));
-    return open_listeners(s);
+    TRY(open_gate(s));
+    return set->print_access ? err_none() : open_listeners(s);
 }
 
 static void log_start(const struct server *s)
@@ -654,6 +657,8 @@ int serve_main(int argc, char **argv)
     if (err.code != ERR_OK) {
         fprintf(stderr, "tenax serve: %s\n", err.msg);
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
+    } else if (s.settings.print_access) {
+        identity_report(&s.who, &s.settings, (instant){real_ms()});
     } else {
         start_loop(&s);
         log_start(&s);
@@ -669,10 +674,8 @@ int serve_main(int argc, char **argv)
         api_free(s.api);
         task_api_close(&s.tasks);
     }
-    if (s.code == 0) {
-        identities_free(s.identities);
-        tokens_free(s.tokens);
-    }
+    if (s.code == 0)
+        identity_set_free(&s.who);
     router_free(s.router);
     settings_free(&s.settings);
     return s.code;

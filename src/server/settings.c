@@ -64,6 +64,10 @@ static const struct option_def table[] = {
              "queue.example.org,*.svc.cluster.local (*: any), in addition to localhost, its "
              "address and "
              "the names of its certificate; requests for other names are refused"},
+    {"identities", "FILE", OPTION_TEXT, AT(identities), ENV("IDENTITIES"),
+     .help =
+         "who is known by certificates, JSON Web Tokens or signed requests, and their roles, as "
+         "YAML or JSON (docs/access.md); read again on SIGHUP"},
     {"taskcluster-clients", "FILE", OPTION_TEXT, AT(taskcluster_clients),
      ENV("TASKCLUSTER_CLIENTS"),
      .help = "clients of Taskcluster's API, as JSON [{clientId, accessToken, scopes, expires}], "
@@ -124,6 +128,8 @@ static const struct option_def table[] = {
              "gone, "
              "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
+    {"print-access", NULL, OPTION_SWITCH, AT(print_access), ENV("PRINT_ACCESS"),
+     .help = "print who may do what, without secrets, and end; the server must not be running"},
     {"wrong-credentials", "COUNT", OPTION_INT, AT(wrong_credentials), .max = 100000,
      ENV("WRONG_CREDENTIALS"), .def = "60",
      .help = "how often wrong credentials may come from an address in a minute; further ones are "

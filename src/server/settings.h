@@ -48,6 +48,7 @@ struct settings {
     int64_t metrics_queues;
     span event_retention;
     uint64_t event_max_bytes;
+    bool print_access;
     int64_t wrong_credentials;
     span audit_retention;
     int64_t audit_max;
@@ -86,6 +87,7 @@ struct settings {
     span clock_jump_limit;
     bool insecure;
     const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
+    const char *identities;          /* NULL: only tokens */
     const char *taskcluster_clients; /* NULL: none are configured */
     span taskcluster_claim_timeout;
     uint64_t taskcluster_artifact_space;

@@ -176,6 +176,8 @@ static void refuse_identity(struct tc_call *c, const struct identity_request *as
     snprintf(extra, sizeof extra, "Retry-After: %u\r\n", asks->wait);
     if (err->code == ERR_TOO_MANY_TRIES)
         tc_fail_extra(c, TC_TOO_MANY_REQUESTS, err, extra);
+    else if (err->code == ERR_NO_RIGHT)
+        tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err->msg);
     else
         tc_fail_access(c, err, challenge);
 }
@@ -184,19 +186,19 @@ static void refuse_identity(struct tc_call *c, const struct identity_request *as
 static bool use_token(struct tc_call *c, const struct token *token)
 {
     static const struct str everything = {"*", 1};
-    char client[TOKEN_ID_LEN + 8];
+    struct buf client = {0};
     struct err err = rights_check(&token->rights, operation_of(c));
     if (err.code != ERR_OK) {
         tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
         return false;
     }
-    int n = snprintf(client, sizeof client, "token/%.*s", TOKEN_ID_LEN, token->id);
-    c->who =
-        (struct access_identity){.kind = ACCESS_CLIENT,
-                                 .client_id = arena_copy(c->arena, (struct str){client, (size_t)n}),
-                                 .scopes = {&everything, 1},
-                                 .expires = token->expires};
-    c->actor = (struct actor){ACTOR_TOKEN, token_id(token), token->name};
+    c->actor = token_actor(token);
+    buf_print(&client, "%s/%.*s", actor_word(c->actor.kind), STR_ARG(c->actor.id));
+    c->who = (struct access_identity){.kind = ACCESS_CLIENT,
+                                      .client_id = arena_copy(c->arena, buf_view(&client)),
+                                      .scopes = {&everything, 1},
+                                      .expires = token->expires};
+    buf_fini(&client);
     return true;
 }
 
@@ -211,6 +213,25 @@ static bool check_anonymous(struct tc_call *c)
     if (err.code == ERR_OK)
         return true;
     tc_fail_access(c, &err, "Bearer realm=\"tenax\"");
+    return false;
+}
+
+/* Where a rule is about a client, it may do what both its scopes and its roles allow. So may
+ * whoever has temporary credentials of it. */
+static bool limit_client(struct tc_call *c)
+{
+    struct identities *identities = c->tc->settings.identities;
+    struct token *rule = NULL;
+    struct err err = identities && c->who.issuer.len
+                         ? identities_client(identities, c->who.issuer, &rule)
+                         : err_none();
+    if (rule)
+        c->actor.name = rule->name;
+    if (err.code == ERR_OK && rule)
+        err = rights_check(&rule->rights, operation_of(c));
+    if (err.code == ERR_OK)
+        return true;
+    tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
     return false;
 }
 
@@ -240,7 +261,7 @@ static bool identify_client(struct tc_call *c, const struct http_request *req,
     if (err.code == ERR_OK) {
         bool known = c->who.kind != ACCESS_ANONYMOUS;
         c->actor = (struct actor){known ? ACTOR_HAWK : ACTOR_ANONYMOUS, .id = c->who.client_id};
-        return check_anonymous(c);
+        return known ? limit_client(c) : check_anonymous(c);
     }
     if (set->identities)
         err = identities_wrong(set->identities, shows, c->now, &err);
@@ -251,8 +272,11 @@ static bool identify_client(struct tc_call *c, const struct http_request *req,
 static bool identify(struct tc_call *c, const struct http_request *req)
 {
     const struct taskcluster_settings *set = &c->tc->settings;
+    const struct http_peer *peer = http_peer(c->x);
     struct identity_request shows = {.authorization = req->authorization,
-                                     .address = http_peer(c->x)->address};
+                                     .address = peer->address,
+                                     .subject = peer->subject,
+                                     .names = peer->names};
     struct token *token = NULL;
     struct err err = set->tokens ? tokens_unread(set->tokens) : err_none();
     if (err.code != ERR_OK) {

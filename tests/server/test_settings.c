@@ -38,6 +38,7 @@ static void every_setting_has_a_variable_and_help(void **state)
          * nor has what follows another setting, or has no effect. */
         assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-") ||
                     strcmp(d->flag, "config") == 0 || strcmp(d->flag, "log-dir") == 0 ||
+                    strcmp(d->flag, "identities") == 0 ||
                     strcmp(d->flag, "taskcluster-clients") == 0 ||
                     strcmp(d->flag, "enqueue-commit-mode") == 0 ||
                     strcmp(d->flag, "default-commit-mode") == 0 || migrate_has_no_effect(d->flag));

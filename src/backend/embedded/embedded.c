@@ -518,6 +518,7 @@ static void free_backend(struct backend *base)
     embedded_damage_fini(b);
     failure_groups_fini(&b->failures);
     workers_fini(&b->workers);
+    operations_fini(&b->operations);
     engine_free(b->engine);
     policies_free(b->policies);
     meter_free(b->meter);

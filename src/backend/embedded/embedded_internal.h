@@ -10,6 +10,7 @@
 #include "base/strmap.h"
 #include "core/engine_cron.h"
 #include "core/failure_groups.h"
+#include "core/operations.h"
 #include "core/workers.h"
 #include "policy/policies.h"
 #include "store/batch.h"
@@ -60,6 +61,8 @@ struct scan {
     struct arena arena;
     struct id_place at; /* where the next slice goes on, exclusive */
     uint32_t looked;    /* if list.look_max */
+    uint64_t seen;      /* jobs looked at */
+    uint64_t operation; /* its number; 0: it is none */
     bool ended;
     instant started;
     struct chunk *chunk; /* iff the filter has an expression */
@@ -259,6 +262,7 @@ struct embedded {
     struct history history;
     struct failure_groups failures;
     struct workers workers;
+    struct operations operations;
     struct kv_state kv;
     struct trail_state trail;
     struct meter *meter;
@@ -439,6 +443,12 @@ void embedded_history_port(struct port *port);
 NODISCARD struct err embedded_history_recover(struct embedded *b);
 /* Deletes some of what is over the limit, which may have become lower; true if some is left. */
 bool embedded_history_trim(struct embedded *b);
+
+/* embedded_operations.c */
+/* Its number; 0: the command is none, or not listed. */
+uint64_t embedded_operation_begin(struct embedded *b, const struct command *c);
+void embedded_operation_goes_on(struct embedded *b, const struct scan *scan);
+void embedded_operation_end(struct embedded *b, const struct scan *scan, const struct err *err);
 
 /* embedded_workers.c */
 /* The only queue at which the claims of quiet workers wait. */
@@ -626,6 +636,8 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
                        struct arena *scratch, struct err *err);
 /* Works on the scans for a bounded time; they answer through effects. */
 struct err embedded_scan_step(struct embedded *b);
+/* Answers the scan that is this operation with what it has done so far; false: it is over. */
+bool embedded_scan_stop(struct embedded *b, uint64_t operation);
 void embedded_scan_abort_all(struct embedded *b, const struct err *why);
 /* Frees all scans without an answer. */
 void embedded_scan_free_all(struct embedded *b);
