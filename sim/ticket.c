@@ -585,6 +585,11 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_FAILURES:
+    case CMD_OPERATIONS:
+    case CMD_OPERATION_STOP:
+    case CMD_WORKERS:
+    case CMD_WORKER_HUSH:
+    case CMD_WORKER_STOP:
     case CMD_HISTORY_READ:
     case CMD_HISTORY_CLEAR:
     case CMD_CATEGORIES_PUT:

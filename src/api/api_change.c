@@ -63,21 +63,25 @@ struct change_call {
 
 static const struct shape_member deleted_members[] = {
     {MEMBER(struct reply, count, "deleted", ALWAYS, NULL)},
+    {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
 };
 const struct shape api_deleted_shape = {.name = "Deleted", SHAPE_MEMBERS(deleted_members)};
 
 static const struct shape_member patched_members[] = {
     {MEMBER(struct reply, count, "patched", ALWAYS, NULL)},
+    {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
 };
 const struct shape api_patched_shape = {.name = "Patched", SHAPE_MEMBERS(patched_members)};
 
 static const struct shape_member canceled_members[] = {
     {MEMBER(struct reply, count, "canceled", ALWAYS, NULL)},
+    {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
 };
 const struct shape api_canceled_shape = {.name = "Canceled", SHAPE_MEMBERS(canceled_members)};
 
 static const struct shape_member retried_members[] = {
     {MEMBER(struct reply, count, "retried", ALWAYS, NULL)},
+    {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
 };
 const struct shape api_retried_shape = {.name = "Retried", SHAPE_MEMBERS(retried_members)};
 

@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "base/must.h"
 #include "core/depend.h"
+#include "core/trace.h"
 
 /* --- values --- */
 
@@ -141,6 +142,26 @@ static struct err read_concurrency_key(struct json_cursor *c, struct arena *a, v
     if (key->len > 0 && key->len <= JOB_CONCURRENCY_KEY_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_CONCURRENCY_KEY_MAX, key->len);
+}
+
+static struct err read_traceparent(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *text = out;
+    TRY(field_text(c, a, text));
+    if (trace_is_parent(*text))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "a traceparent is like "
+                                   "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+}
+
+static struct err read_tracestate(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *text = out;
+    TRY(field_text(c, a, text));
+    if (trace_is_state(*text))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "a tracestate has 1 to %d printable ASCII characters",
+                    TRACE_STATE_MAX);
 }
 
 static struct err read_alias(struct json_cursor *c, struct arena *a, void *out)
@@ -331,6 +352,11 @@ static const struct field job_table[] = {
      "string 1..$: of jobs that belong together", JOB_GROUP_MAX},
     {"group_owner", false, api_field_name, SPEC(options.group_owner), true,
      "string 1..$: whom the group belongs to; the same for all of its jobs", JOB_GROUP_MAX},
+    {"traceparent", false, read_traceparent, SPEC(options.traceparent), true,
+     "string /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/: the trace that it belongs to (W3C Trace "
+     "Context), instead of the header's"},
+    {"tracestate", false, read_tracestate, SPEC(options.tracestate), true,
+     "string 1..$: only with traceparent", TRACE_STATE_MAX},
     {"pending_runs", false, read_flag, SPEC(options.pending_runs), true,
      "boolean: its runs begin when it becomes ready, and one that ends before is recorded, too"},
     {"hold", false, read_flag, SPEC(options.hold), true,
@@ -443,6 +469,8 @@ static struct err read_parts(const struct api *a, struct job_fields *f, struct a
 static struct err check_parts(const struct job_fields *f)
 {
     const struct enqueue *spec = &f->spec;
+    if (spec->options.tracestate.len && !spec->options.traceparent.len)
+        return err_make(ERR_BAD_VALUE, "tracestate: it is nothing without a traceparent");
     if (f->gang.given && spec->options.concurrency_key.len)
         return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
                                        "they have no concurrency_key");

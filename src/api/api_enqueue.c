@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "core/depend.h"
 #include "core/idempotency.h"
+#include "core/trace.h"
 
 /* --- idempotency keys --- */
 
@@ -18,6 +19,10 @@ const struct api_param api_enqueue_params[] = {
      "string: 1 to 255 printable ASCII characters: the same request with the same key is answered "
      "as the first time, with the header Idempotent-Replayed, and adds nothing",
      .header = true},
+    {"traceparent",
+     "string: the trace of jobs that name none (W3C Trace Context); passed over if it is malformed",
+     .header = true},
+    {"tracestate", "string: likewise, with traceparent", .header = true},
     {NULL, NULL}};
 
 static struct err check_key(struct str key)
@@ -64,8 +69,23 @@ static struct err read_key(const struct api_request *r, const struct idempotency
 
 _Static_assert(IDEMPOTENCY_DIGEST == MAC_BYTES, "a request is known by its MAC");
 
-static void submit(struct api *a, const struct api_request *r, const struct enqueue *specs,
-                   size_t count, reply_fn done)
+/* Jobs without a trace of their own are of that of the request. */
+static void add_trace(const struct http_request *req, struct enqueue *specs, size_t count)
+{
+    struct str state = req->tracestate;
+    if (!trace_is_parent(req->traceparent))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct job_options *o = &specs[i].options;
+        if (o->traceparent.len)
+            continue;
+        o->traceparent = req->traceparent;
+        o->tracestate = trace_is_state(state) ? state : (struct str){0};
+    }
+}
+
+static void submit(struct api *a, const struct api_request *r, struct enqueue *specs, size_t count,
+                   reply_fn done)
 {
     struct command c = {.kind = CMD_ENQUEUE, .done = done, .ctx = api_call(a, r)};
     struct err err = read_key(r, &c.enqueue.once);
@@ -73,6 +93,7 @@ static void submit(struct api *a, const struct api_request *r, const struct enqu
         api_reply_error(r->x, &err, NULL);
         return;
     }
+    add_trace(r->http, specs, count);
     c.enqueue.specs = specs;
     c.enqueue.count = count;
     api_send(a, r, &c);

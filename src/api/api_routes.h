@@ -63,7 +63,7 @@ extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_t
 extern const struct api_param api_audit_params[];
 extern const struct api_param api_events_params[];
 extern const struct api_param api_queues_params[];
-extern const struct api_param api_enqueue_params[], api_failures_params[];
+extern const struct api_param api_enqueue_params[], api_failures_params[], api_workers_params[];
 extern const struct api_param api_job_params[], api_retry_job_params[];
 
 extern const struct api_body api_job_body, api_backoff_body, api_retention_body, api_batch_body,
@@ -102,6 +102,8 @@ struct event_line {
     struct str messages; /* JSON, separated by commas; or empty */
 };
 
+extern const struct shape api_operation_shape, api_operations_shape;
+extern const struct shape api_worker_shape, api_workers_shape, api_worker_stopped_shape;
 extern const struct shape api_failure_group_shape, api_failure_groups_shape;
 extern const struct shape api_gap_shape; /* api_events.c */
 extern const struct shape api_progress_shape, api_checkpoint_shape,

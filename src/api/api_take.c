@@ -6,6 +6,7 @@
 
 #include "api/api_access.h"
 #include "api/api_routes.h"
+#include "base/utf8.h"
 #include "base/alloc.h"
 #include "base/array.h"
 
@@ -98,6 +99,13 @@ static void on_opened(void *ctx, const struct err *err)
         backend_stream_pause(a->backend, t->stream, true);
 }
 
+/* What is not text is nothing to be shown. */
+static struct str agent_of(const struct api_request *r)
+{
+    struct str agent = r->http->user_agent;
+    return utf8_check(agent) == agent.len ? agent : (struct str){0};
+}
+
 struct take_params {
     const struct str *queues;
     size_t queue_count;
@@ -183,6 +191,8 @@ void api_take(struct api *a, const struct api_request *r)
                                .queue_count = p.queue_count,
                                .prefetch = p.prefetch,
                                .worker = r->http->worker_id,
+                               .address = str_from(http_peer(r->x)->address),
+                               .agent = agent_of(r),
                                .node = p.node,
                                .opened = on_opened,
                                .deliver = on_deliver,
@@ -342,6 +352,8 @@ void api_claim(struct api *a, const struct api_request *r)
                               .count = (uint32_t)f.count,
                               .worker = f.worker,
                               .node = f.node,
+                              .address = str_from(http_peer(r->x)->address),
+                              .agent = agent_of(r),
                               .lease = f.lease,
                               .wait = f.wait,
                               .done = on_claimed,

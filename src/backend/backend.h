@@ -72,6 +72,7 @@ struct stream_spec {
     size_t queue_count;
     uint32_t prefetch;
     struct str worker, node;
+    struct str address, agent; /* of the worker, to be shown; empty: not known */
     /* Called once, before anything else. ERR_STOPPING, ERR_STORE, ERR_DISK_FULL: the stream is
      * refused and freed. */
     void (*opened)(void *ctx, const struct err *err);
@@ -87,6 +88,7 @@ struct claim_spec {
     size_t queue_count;
     uint32_t count;
     struct str worker, node;
+    struct str address, agent; /* likewise */
     span lease, wait;
     reply_fn done; /* reply.handouts */
     void *ctx;

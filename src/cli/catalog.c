@@ -41,6 +41,7 @@ const struct catalog_row catalog[] = {
     {&failures_command, failures_main},
     {&group_command, group_main},
     {&queues_command, queues_main},
+    {&workers_command, workers_main},
     {&pods_command, pods_main},
     {&top_command, top_main},
     HEADING("Changing jobs"),

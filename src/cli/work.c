@@ -68,7 +68,9 @@ const struct subcommand work_command = {
     .about =
         "Takes jobs and runs the command once for each. The payload is its standard input; "
         "TENAX_JOB_ID, TENAX_JOB_QUEUE, TENAX_JOB_TYPE, TENAX_JOB_ATTEMPT (from 1), TENAX_JOB_RUN "
-        "(from 0), TENAX_JOB_PRIORITY, TENAX_WORKER and TENAX_URL are in its environment.\n"
+        "(from 0), TENAX_JOB_PRIORITY, TENAX_WORKER, TENAX_URL and, of its trace, TRACEPARENT and "
+        "TRACESTATE are in its "
+        "environment.\n"
         "Exit status 0 means that the job is done. Anything else is a failure: the server records "
         "the status or signal, the end of what the command wrote to standard error and how long "
         "it ran, and decides whether and when to retry.\n"

@@ -31,6 +31,9 @@ struct policy_settings_view;
 struct simulate_job;
 struct history_entry;
 struct idempotency;
+struct bulk_operation;
+struct worker_view;
+struct workers_query;
 struct simulate_result;
 
 enum command_kind {
@@ -358,6 +361,9 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     const struct failures_page *failures;
+    const struct worker_view *workers;
+    struct bulk_operation *operations;
+    bool stopped; /* a change of many jobs: by OPERATION_STOP, before its end */
     struct queue_shown *queues;
     const struct backlog_page *backlogs; /* CMD_BACKLOG */
     struct ready_place place;            /* PEEK: of the last job examined */
@@ -444,6 +450,12 @@ struct command {
         struct simulate_command simulate;
         struct history_command history; /* CMD_HISTORY_READ */
         const struct failures_query *failures;
+        const struct workers_query *workers;
+        uint64_t operation; /* OPERATION_STOP; OPERATIONS: or 0, for all */
+        struct {
+            struct str name;
+            bool quiet; /* WORKER_HUSH */
+        } worker;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */

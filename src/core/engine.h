@@ -221,6 +221,14 @@ void engine_queue_view(const struct engine *e, instant now, struct str name, str
 size_t engine_queue_page(const struct engine *e, instant now, struct str from, size_t limit,
                          struct arena *a, struct queue_view **views, bool *more);
 
+/* Calls each(ctx, job, worker) for every run that goes on, in no order; the engine must not change
+ * meanwhile. */
+void engine_each_live(const struct engine *e,
+                      void (*each)(void *ctx, struct id id, struct str worker), void *ctx);
+/* The job goes back, attempts unchanged, because somebody stopped its worker. Nothing happens if it
+ * is not in flight. */
+void engine_stop_run(struct engine *e, instant now, struct id id);
+
 /* --- takers: streams and claims --- */
 
 /* Claims one given job, as CMD_CLAIM_JOB says; h and its strings lie in the arena. ERR_NOT_FOUND.

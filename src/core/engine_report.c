@@ -527,6 +527,13 @@ void engine_lose(struct engine *e, instant now, struct live *l)
            engine_retention_dead(e, l->queue, l->dead_retention));
 }
 
+void engine_stop_run(struct engine *e, instant now, struct id id)
+{
+    struct live *l = idmap_get(&e->live, id);
+    if (l)
+        engine_return(e, now, l, OUTCOME_LOST, "its worker was stopped");
+}
+
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;

@@ -41,3 +41,13 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
     *token = l->token;
     return true;
 }
+
+void engine_each_live(const struct engine *e,
+                      void (*each)(void *ctx, struct id id, struct str worker), void *ctx)
+{
+    for (size_t i = 0; i < e->live.cap; i++) {
+        const struct live *l = e->live.slots[i].val;
+        if (l)
+            each(ctx, l->id, (struct str){l->worker->bytes, l->worker->len});
+    }
+}

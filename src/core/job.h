@@ -86,6 +86,8 @@ struct job_options {
     uint64_t depend_death;      /* enum depend_death */
     struct str group;           /* of jobs that belong together (core/group.h) */
     struct str group_owner;     /* only to be enqueued: the group keeps it */
+    struct str traceparent;     /* of the trace that it belongs to (core/trace.h) */
+    struct str tracestate;      /* only with traceparent */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in

@@ -18,7 +18,7 @@ static const struct {
 
 /* --- the hash --- */
 
-#define SLOT_BITS      6
+#define SLOT_BITS      7
 #define MULTIPLIER_MAX (1u << 20)
 
 static_assert(HTTP_HEADERS * 4 <= 1 << SLOT_BITS,

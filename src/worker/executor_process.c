@@ -54,7 +54,7 @@ static char *number(struct arena *a, const char *name, int64_t v)
 static struct err start_child(struct process *p, const struct source_job *job, struct arena *a)
 {
     const struct executor_process_args *args = p->owner->args;
-    char *extra[8 + NOTES_VARIABLES] = {
+    char *extra[10 + NOTES_VARIABLES] = {
         variable(a, "TENAX_JOB_ID", job->id),
         variable(a, "TENAX_JOB_QUEUE", job->queue),
         variable(a, "TENAX_JOB_TYPE", job->type),
@@ -63,9 +63,11 @@ static struct err start_child(struct process *p, const struct source_job *job, s
         number(a, "TENAX_JOB_PRIORITY", job->priority),
         variable(a, "TENAX_WORKER", str_from(args->worker)),
         variable(a, "TENAX_URL", str_from(args->url)),
+        variable(a, "TRACEPARENT", job->traceparent), /* and not the worker's own */
+        variable(a, "TRACESTATE", job->tracestate),
     };
     TRY(notes_open(&p->notes, p->owner->notes_base, job->id, job->run, job->checkpoint));
-    notes_environment(&p->notes, a, extra + 8);
+    notes_environment(&p->notes, a, extra + 10);
     char **env = child_environment(extra, COUNT(extra));
     struct err e = child_start(&p->child, args->command, env, job->payload);
     free(env);

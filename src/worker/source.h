@@ -22,8 +22,9 @@
 /* A job that is held. Its strings are in the arena that source_next was given. */
 struct source_job {
     struct str id, queue, type, payload;
-    struct str token;      /* of the run, as the source knows it */
-    struct str checkpoint; /* of an earlier run, JSON; or empty */
+    struct str token;                   /* of the run, as the source knows it */
+    struct str checkpoint;              /* of an earlier run, JSON; or empty */
+    struct str traceparent, tracestate; /* of its trace; or empty */
     int64_t attempts, run, priority;
     span lease; /* as granted: at most as long as asked for */
     void *held; /* of the source, in the same arena; NULL if it needs nothing */

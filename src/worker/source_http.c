@@ -107,6 +107,8 @@ static enum source_next next(struct source *s, struct arena *a, struct source_jo
                              .token = view_get(job, "token"),
                              .payload = view_get(job, "payload"),
                              .checkpoint = view_get(job, "checkpoint"),
+                             .traceparent = view_text(a, job, "traceparent"),
+                             .tracestate = view_text(a, job, "tracestate"),
                              .lease = granted(h->lease, job)};
     if (!j->payload.len)
         j->payload = STR("null");

@@ -5,6 +5,8 @@
 #include "core/categorize.h"
 #include "core/failure_groups.h"
 #include "core/history.h"
+#include "core/operations.h"
+#include "core/workers.h"
 
 #define MINUTE ((span){60000})
 
@@ -182,6 +184,45 @@ static void failures(struct fixture *f, struct parts *p)
     static const struct failures_query query = {.limit = 10};
     with_failure(f, p);
     p->c.failures = &query;
+}
+
+static void workers(struct fixture *f, struct parts *p)
+{
+    static const struct workers_query query = {.limit = 10};
+    run(f, p);
+    p->c.workers = &query;
+}
+
+static void with_worker(struct fixture *f, struct parts *p)
+{
+    run(f, p);
+    p->c.worker.name = STR("w");
+    p->c.worker.quiet = true;
+}
+
+static void on_operations(void *ctx, const struct reply *r)
+{
+    uint64_t *newest = ctx;
+    *newest = r->count ? r->operations[0].number : 0;
+}
+
+static void with_operation(struct fixture *f, struct parts *p)
+{
+    (void)p;
+    must_do(f, (struct command){.kind = CMD_REMOVE_WHERE});
+}
+
+/* One that goes on: it was sent, and there has been no turn. */
+static void running_operation(struct fixture *f, struct parts *p)
+{
+    static struct answer removed;
+    uint64_t newest = 0;
+    struct command list = {.kind = CMD_OPERATIONS, .done = on_operations, .ctx = &newest};
+    backend_submit(f->b, &list);
+    fixture_settle(f);
+    removed = (struct answer){0};
+    fixture_send(f, (struct command){.kind = CMD_REMOVE_WHERE}, &removed);
+    p->c.operation = newest + 1;
 }
 
 static void of_jobs(struct fixture *f, struct parts *p)
@@ -502,6 +543,28 @@ static bool a_failure_group(const struct reply *r)
     return page->count == 1 && page->total == 1 && page->groups[0].group.count == 1;
 }
 
+static bool a_worker(const struct reply *r)
+{
+    const struct worker_view *w = r->workers;
+    return r->count == 1 && str_eq(w->worker.name, STR("w")) && w->in_flight == 1;
+}
+
+static bool a_quiet_worker(const struct reply *r)
+{
+    return a_worker(r) && r->workers->worker.quiet;
+}
+
+static bool some_operations(const struct reply *r)
+{
+    return r->count > 0 && r->operations[0].state == OPERATION_DONE;
+}
+
+static bool an_operation(const struct reply *r)
+{
+    return r->count == 1 && r->operations[0].kind == OPERATION_DELETE &&
+           r->operations[0].state == OPERATION_STOPPED;
+}
+
 static bool a_queue(const struct reply *r)
 {
     return r->count == 1 && r->queues[0].view.settings.paused;
@@ -596,6 +659,11 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_POLICY_REMOVE] = {with_policy, NULL},
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
     [CMD_FAILURES] = {failures, a_failure_group},
+    [CMD_WORKERS] = {workers, a_worker},
+    [CMD_WORKER_HUSH] = {with_worker, a_quiet_worker},
+    [CMD_WORKER_STOP] = {with_worker, one_counted},
+    [CMD_OPERATIONS] = {with_operation, some_operations},
+    [CMD_OPERATION_STOP] = {running_operation, an_operation},
     [CMD_HISTORY_READ] = {with_failure, a_failure},
     [CMD_HISTORY_CLEAR] = {with_failure, NULL},
     [CMD_CATEGORIES_PUT] = {put_categories, a_categorizer},

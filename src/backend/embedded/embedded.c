@@ -517,6 +517,8 @@ static void free_backend(struct backend *base)
     embedded_takers_free_all(b);
     embedded_damage_fini(b);
     failure_groups_fini(&b->failures);
+    workers_fini(&b->workers);
+    operations_fini(&b->operations);
     engine_free(b->engine);
     policies_free(b->policies);
     meter_free(b->meter);
@@ -579,6 +581,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     list_init(&b->successes);
     list_init(&b->events.reads);
     b->lanes.seed = rng_next(&b->env.rng);
+    workers_init(&b->workers, b->lanes.seed);
     b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
     struct err err = open_as_it_is(b);

@@ -10,6 +10,8 @@
 #include "base/strmap.h"
 #include "core/engine_cron.h"
 #include "core/failure_groups.h"
+#include "core/operations.h"
+#include "core/workers.h"
 #include "policy/policies.h"
 #include "store/batch.h"
 #include "store/eventlog.h"
@@ -59,6 +61,8 @@ struct scan {
     struct arena arena;
     struct id_place at; /* where the next slice goes on, exclusive */
     uint32_t looked;    /* if list.look_max */
+    uint64_t seen;      /* jobs looked at */
+    uint64_t operation; /* its number; 0: it is none */
     bool ended;
     instant started;
     struct chunk *chunk; /* iff the filter has an expression */
@@ -257,6 +261,8 @@ struct embedded {
     struct events events;
     struct history history;
     struct failure_groups failures;
+    struct workers workers;
+    struct operations operations;
     struct kv_state kv;
     struct trail_state trail;
     struct meter *meter;
@@ -269,11 +275,15 @@ struct embedded {
 
 struct backend_stream {
     struct list node;
+    struct embedded *b;
     struct taker *taker;
     void (*opened)(void *ctx, const struct err *err);
     void (*deliver)(void *ctx, const struct handout *h);
     void (*closed)(void *ctx);
     void *ctx;
+    struct str worker;
+    bool counted;     /* among those that the worker has open */
+    bool quiet;       /* the worker is: it stops the taker, too */
     uint32_t pending; /* deliveries that have not been released */
     uint64_t pending_bytes;
     bool paused; /* by the peer, who does not read */
@@ -285,6 +295,9 @@ struct backend_stream {
 
 struct backend_claim {
     struct list node;
+    struct embedded *b;
+    struct str worker;
+    bool counted;
     struct taker *taker; /* NULL: answered */
     reply_fn done;
     void *ctx;
@@ -384,6 +397,11 @@ void embedded_claims_refuse(struct embedded *b, const struct err *why);
 /* To be called when the engine is freed, or has closed all takers: answers the claims, with why if
  * it is not NULL. */
 void embedded_takers_forget(struct embedded *b, const struct err *why);
+/* A worker is quiet from now on, or no longer: streams of it are paused, and claims that wait
+ * answered with nothing. */
+void embedded_takers_hushed(struct embedded *b, struct str worker, bool quiet);
+/* Ends the worker's streams when the turn is durable. */
+void embedded_takers_end(struct embedded *b, struct str worker);
 /* Those that are being opened are not. */
 void embedded_streams_refuse(struct embedded *b, const struct err *why);
 /* Ends all streams; their takers are gone. */
@@ -425,6 +443,20 @@ void embedded_history_port(struct port *port);
 NODISCARD struct err embedded_history_recover(struct embedded *b);
 /* Deletes some of what is over the limit, which may have become lower; true if some is left. */
 bool embedded_history_trim(struct embedded *b);
+
+/* embedded_operations.c */
+/* Its number; 0: the command is none, or not listed. */
+uint64_t embedded_operation_begin(struct embedded *b, const struct command *c);
+void embedded_operation_goes_on(struct embedded *b, const struct scan *scan);
+void embedded_operation_end(struct embedded *b, const struct scan *scan, const struct err *err);
+
+/* embedded_workers.c */
+/* The only queue at which the claims of quiet workers wait. */
+extern const struct str embedded_nowhere;
+/* A worker is heard of, because it reports about a run. To be called before the report is applied.
+ */
+void embedded_workers_report(struct embedded *b, struct run_ref ref);
+NODISCARD struct err embedded_workers_recover(struct embedded *b);
 
 /* embedded_command.c */
 /* Carries out a command that is done at once, and answers it. */
@@ -604,6 +636,8 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
                        struct arena *scratch, struct err *err);
 /* Works on the scans for a bounded time; they answer through effects. */
 struct err embedded_scan_step(struct embedded *b);
+/* Answers the scan that is this operation with what it has done so far; false: it is over. */
+bool embedded_scan_stop(struct embedded *b, uint64_t operation);
 void embedded_scan_abort_all(struct embedded *b, const struct err *why);
 /* Frees all scans without an answer. */
 void embedded_scan_free_all(struct embedded *b);

@@ -172,6 +172,7 @@ static struct err note(struct embedded *b, struct run_ref run, const struct news
 
 void embedded_succeed(struct embedded *b, const struct command *c, struct reply *r)
 {
+    embedded_workers_report(b, c->run);
     if (is_repeated(b, c->run, OUTCOME_COMPLETED, r))
         return;
     r->err = note(b, c->run, c->news);
@@ -181,6 +182,7 @@ void embedded_succeed(struct embedded *b, const struct command *c, struct reply 
 
 void embedded_fail(struct embedded *b, const struct command *c, struct reply *r)
 {
+    embedded_workers_report(b, c->fail.ref);
     enum outcome outcome = c->fail.exception ? c->fail.exception : OUTCOME_FAILED;
     if (is_repeated(b, c->fail.ref, outcome, r))
         return;
@@ -204,12 +206,14 @@ void embedded_release(struct embedded *b, const struct command *c, struct reply 
 
 void embedded_progress(struct embedded *b, const struct command *c, struct reply *r)
 {
+    embedded_workers_report(b, c->run);
     r->err = note(b, c->run, c->news);
 }
 
 /* It changes nothing that news need, and may be refused. */
 void embedded_renew(struct embedded *b, const struct command *c, struct reply *r)
 {
+    embedded_workers_report(b, c->renew.run);
     r->err = engine_renew(b->engine, b->now, c->renew.run, c->renew.lease, &r->lease_end);
     if (r->err.code == ERR_OK)
         r->err = note(b, c->renew.run, c->news);

@@ -325,6 +325,7 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
         }
         err = look_at(b, scan, next, scratch);
         scan->at = (struct id_place){true, next};
+        scan->seen++;
         if (most && ++scan->looked == most)
             scan->ended = scan->reply.more = true;
     }
@@ -382,6 +383,7 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
         tell_priority(b, scan);
     if (err.code == ERR_OK && scan->trail)
         embedded_trail_end(b, scan->trail, scan->count);
+    embedded_operation_end(b, scan, &err);
     list_unlink(&scan->node);
     list_append(&b->answered, &scan->node);
     struct reply *r = embedded_effect(b, on_scan_reply, scan);
@@ -492,6 +494,7 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
     }
     if (c->trail.len && !keeps && c->kind != CMD_COUNT)
         scan->trail = embedded_trail_begin(b, c->trail, true);
+    scan->operation = embedded_operation_begin(b, c);
     scan->started = b->now;
     scan->failed = err_none();
     f->expression = arena_copy(&scan->arena, f->expression);
@@ -518,10 +521,33 @@ struct err embedded_scan_step(struct embedded *b)
         answer(b, scan, embedded_met(b, &err));
         return err_none();
     }
+    embedded_operation_goes_on(b, scan);
     /* Takes turns, so that a long scan does not delay a short one. */
     list_unlink(&scan->node);
     list_append(&b->scans, &scan->node);
     return err_none();
+}
+
+static struct scan *find_operation(struct list *scans, uint64_t operation)
+{
+    LIST_EACH (n, scans)
+        if (LIST_OF(n, struct scan, node)->operation == operation)
+            return LIST_OF(n, struct scan, node);
+    return NULL;
+}
+
+bool embedded_scan_stop(struct embedded *b, uint64_t operation)
+{
+    struct scan *scan = find_operation(&b->scans, operation);
+    if (!scan)
+        scan = find_operation(&b->asking, operation);
+    if (!scan)
+        return false;
+    embedded_chunk_free(scan->chunk);
+    scan->chunk = NULL;
+    scan->reply.stopped = true;
+    answer(b, scan, err_none());
+    return true;
 }
 
 static void abort_list(struct embedded *b, struct list *scans, const struct err *why)

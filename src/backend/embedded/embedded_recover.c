@@ -219,6 +219,7 @@ static struct err restore_first(struct embedded *b)
     TRY(embedded_events_recover(b));
     TRY(embedded_history_recover(b));
     TRY(embedded_failures_recover(b));
+    TRY(embedded_workers_recover(b));
     TRY(embedded_kv_recover(b));
     TRY(embedded_trail_recover(b));
     TRY(embedded_budget_recover(b));

@@ -39,6 +39,8 @@ static void renew(struct embedded *b, struct successes *s, struct err *err)
     struct renewed *to = &s->renewed[s->at++];
     *err = s->reach.count ? embedded_reach_job(b, s->reach, one->run.id) : err_none();
     if (err->code == ERR_OK)
+        embedded_workers_report(b, one->run);
+    if (err->code == ERR_OK)
         *err = engine_renew(b->engine, b->now, one->run, one->lease, &to->lease_end);
     to->id = one->run.id;
     if (err->code == ERR_OK || !is_of_one(err->code))

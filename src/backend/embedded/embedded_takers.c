@@ -25,7 +25,7 @@ static void pause_taker(struct embedded *b, struct backend_stream *s)
 {
     if (!s->taker)
         return;
-    bool paused = s->paused || s->ahead;
+    bool paused = s->paused || s->ahead || s->quiet;
     engine_taker_pause(b->engine, s->taker, paused);
     b->wake_needed |= !paused;
 }
@@ -44,10 +44,23 @@ static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
         pause_taker(b, s);
 }
 
+/* The worker has one stream or claim less, if it was counted. */
+static void uncount(struct embedded *b, struct str worker, bool counted, bool stream)
+{
+    struct worker *w = counted ? workers_find(&b->workers, worker) : NULL;
+    if (!w)
+        return;
+    uint32_t *open = stream ? &w->streams : &w->claims;
+    must(*open > 0);
+    --*open;
+    workers_heard(&b->workers, worker, b->now);
+}
+
 static void on_claim_reply(void *ctx, const struct reply *r)
 {
     struct backend_claim *c = ctx;
     list_unlink(&c->node);
+    uncount(c->b, c->worker, c->counted, false);
     c->done(c->ctx, r);
     free(c);
 }
@@ -74,6 +87,7 @@ static void drop_stream_if_done(struct backend_stream *s)
 {
     if (s->open || s->opening || s->pending)
         return;
+    uncount(s->b, s->worker, s->counted, true);
     list_unlink(&s->node);
     free(s);
 }
@@ -120,10 +134,28 @@ static void on_stream_opened(void *ctx, const struct reply *r)
     drop_stream_if_done(s);
 }
 
+/* Behind the struct of `size` bytes that it belongs to. */
+static struct str own_name(void *at, size_t size, struct str name)
+{
+    char *to = (char *)at + size;
+    if (name.len)
+        memcpy(to, name.at, name.len);
+    return (struct str){to, name.len};
+}
+
 struct backend_stream *embedded_stream_open(struct backend *base, const struct stream_spec *spec)
 {
     struct embedded *b = self(base);
-    struct backend_stream *s = ALLOC(struct backend_stream);
+    struct backend_stream *s = alloc_zero(sizeof *s + spec->worker.len);
+    const struct worker_greeting greeting = {spec->worker, spec->node,   spec->address,
+                                             spec->agent,  spec->queues, spec->queue_count};
+    struct worker *w = workers_greet(&b->workers, &greeting, b->now);
+    s->b = b;
+    s->worker = own_name(s, sizeof *s, spec->worker);
+    s->counted = w != NULL;
+    s->quiet = w && w->quiet;
+    if (w)
+        w->streams++;
     struct taker_spec taker = {.queues = spec->queues,
                                .queue_count = spec->queue_count,
                                .limit = spec->prefetch,
@@ -140,6 +172,7 @@ struct backend_stream *embedded_stream_open(struct backend *base, const struct s
     embedded_effect(b, on_stream_opened, s);
     if (s->refused.code == ERR_OK)
         s->taker = engine_taker_open(b->engine, &taker, s);
+    pause_taker(b, s);
     b->wake_needed = true;
     return s;
 }
@@ -167,7 +200,16 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
 {
     struct embedded *b = self(base);
     embedded_refresh_now(b);
-    struct backend_claim *c = ALLOC(struct backend_claim);
+    struct backend_claim *c = alloc_zero(sizeof *c + spec->worker.len);
+    const struct worker_greeting greeting = {spec->worker, spec->node,   spec->address,
+                                             spec->agent,  spec->queues, spec->queue_count};
+    struct worker *w = workers_greet(&b->workers, &greeting, b->now);
+    bool quiet = w && w->quiet;
+    c->b = b;
+    c->worker = own_name(c, sizeof *c, spec->worker);
+    c->counted = w != NULL;
+    if (w)
+        w->claims++;
     c->done = spec->done;
     c->ctx = spec->ctx;
     list_init(&c->node);
@@ -181,8 +223,8 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
     }
-    struct taker_spec taker = {.queues = spec->queues,
-                               .queue_count = spec->queue_count,
+    struct taker_spec taker = {.queues = quiet ? &embedded_nowhere : spec->queues,
+                               .queue_count = quiet ? 1 : spec->queue_count,
                                .limit = spec->count,
                                .worker = spec->worker,
                                .node = spec->node,
@@ -197,6 +239,16 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
 void embedded_claim_job(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct arena *a = &b->building->arena;
+    const struct job_claim *claim = &c->claim_job;
+    const struct worker_greeting greeting = {.name = claim->worker, .node = claim->node};
+    if (workers_is_quiet(&b->workers, claim->worker)) {
+        r->err = err_make(ERR_CONFLICT, "the worker '%.*s' is quiet: it is given nothing more",
+                          STR_ARG(claim->worker));
+        return;
+    }
+    if (!workers_find(&b->workers, claim->worker))
+        (void)workers_greet(&b->workers, &greeting, b->now);
+    workers_heard(&b->workers, claim->worker, b->now);
     r->handouts = arena_get(a, sizeof *r->handouts);
     r->err = engine_claim_job(b->engine, b->now, &c->claim_job, a, r->handouts, &r->repeated);
     r->count = r->err.code == ERR_OK;
@@ -211,6 +263,64 @@ void embedded_claim_cancel(struct backend *base, struct backend_claim *c)
     engine_taker_close(b->engine, b->now, c->taker, TAKER_GONE);
     c->taker = NULL;
     embedded_effect(b, on_claim_reply, c);
+}
+
+/* --- quiet workers --- */
+
+/* A claim is asked again by its worker, and then waits where nothing comes, or no longer does. */
+void embedded_takers_hushed(struct embedded *b, struct str worker, bool quiet)
+{
+    LIST_EACH (n, &b->streams) {
+        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+        if (!str_eq(s->worker, worker))
+            continue;
+        s->quiet = quiet;
+        pause_taker(b, s);
+    }
+    LIST_EACH (n, &b->claims) {
+        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
+        if (c->taker && str_eq(c->worker, worker))
+            embedded_claim_cancel(&b->backend, c);
+    }
+}
+
+struct ending {
+    struct embedded *b;
+    struct str worker;
+};
+
+static struct backend_stream *find_stream(struct embedded *b, struct str worker)
+{
+    LIST_EACH (n, &b->streams) {
+        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+        if (s->open && !s->opening && str_eq(s->worker, worker))
+            return s;
+    }
+    return NULL;
+}
+
+/* The receiver may close others. */
+static void on_ending(void *ctx, const struct reply *r)
+{
+    const struct ending *e = ctx;
+    struct backend_stream *s;
+    while (r->err.code == ERR_OK && (s = find_stream(e->b, e->worker))) {
+        struct taker *t = s->taker;
+        s->taker = NULL;
+        s->open = false;
+        s->closed(s->ctx);
+        drop_stream_if_done(s);
+        if (t)
+            engine_taker_close(e->b->engine, e->b->now, t, TAKER_GONE);
+    }
+}
+
+void embedded_takers_end(struct embedded *b, struct str worker)
+{
+    struct arena *a = &b->building->arena;
+    struct ending *e = ARENA_NEW(a, struct ending);
+    *e = (struct ending){b, arena_copy(a, worker)};
+    embedded_effect(b, on_ending, e);
 }
 
 /* --- the end of some or all --- */

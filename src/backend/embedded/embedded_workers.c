@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Workers as something to see and to act on (core/workers.h). What is known of them is in memory;
+ * which are quiet is on the disk, as entries beside those of front ends. A quiet worker's streams
+ * are paused, and its claims wait at a queue that no job can be in. */
+
+#include "backend/embedded/embedded_internal.h"
+
+#include <stdlib.h>
+
+#include "base/must.h"
+
+#define SPACE STR("~quiet-workers")
+/* Runs of a worker that is stopped that go back in one turn. */
+#define STOP_PER_TURN 1000
+
+/* No queue of a job has such a name (job_check_name). */
+const struct str embedded_nowhere = {"\1", 1};
+
+void embedded_workers_report(struct embedded *b, struct run_ref ref)
+{
+    struct run run;
+    uint64_t token;
+    if (engine_live_run(b->engine, ref.id, &run, &token) && (!ref.token || ref.token == token))
+        workers_heard(&b->workers, run.worker, b->now);
+}
+
+/* --- quiet ones --- */
+
+struct err embedded_workers_recover(struct embedded *b)
+{
+    char room[RECORD_KV_KEY_MAX];
+    struct str from = record_kv_key(SPACE, (struct str){0}, room), key, value, space, name;
+    struct store_cursor *c = store_cursor_new(b->env.store);
+    workers_unhush_all(&b->workers);
+    store_cursor_seek(c, b->env.store, from, false);
+    for (; store_cursor_at(c, b->env.store, &key, &value) && record_key_is_kv(key, &space, &name) &&
+           str_eq(space, SPACE);
+         store_cursor_step(c, b->env.store, false))
+        (void)workers_hush(&b->workers, name, true);
+    return store_cursor_free(c, b->env.store);
+}
+
+static struct err hush(struct embedded *b, struct str name, bool quiet)
+{
+    struct kv_entry e = {.space = SPACE, .key = name, .expires = INSTANT_NONE};
+    if (workers_is_quiet(&b->workers, name) == quiet)
+        return err_none();
+    if (!workers_hush(&b->workers, name, quiet))
+        return err_make(ERR_TOO_MANY, "%d workers are quiet already", WORKERS_QUIET_MAX);
+    embedded_takers_hushed(b, name, quiet);
+    if (quiet)
+        embedded_kv_keep(b, &e);
+    else
+        embedded_kv_forget(b, &e);
+    return err_none();
+}
+
+/* --- reading --- */
+
+/* Runs in flight by the names of their workers. */
+static void count_run(void *ctx, struct id id, struct str worker)
+{
+    struct strmap *counts = ctx;
+    (void)id;
+    uintptr_t n = worker.len ? (uintptr_t)strmap_get(counts, worker) : 0;
+    if (worker.len)
+        strmap_put(counts, worker, (void *)(n + 1));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return str_cmp(((const struct worker_view *)a)->worker.name,
+                   ((const struct worker_view *)b)->worker.name);
+}
+
+static bool is_wanted(const struct workers_query *q, struct str name)
+{
+    return q->name.len ? str_eq(q->name, name) : str_cmp(name, q->after) > 0;
+}
+
+/* Those that are known, and those that are known by their runs alone: since a restart they have not
+ * been heard of. */
+static size_t gather(struct embedded *b, const struct workers_query *q, const struct strmap *counts,
+                     struct worker_view *all)
+{
+    size_t n = 0;
+    LIST_EACH (node, &b->workers.order) {
+        const struct worker *w = LIST_OF(node, struct worker, order);
+        if (is_wanted(q, w->name))
+            all[n++] = (struct worker_view){*w, (uintptr_t)strmap_get(counts, w->name)};
+    }
+    for (size_t i = 0; i < counts->cap; i++) {
+        const struct strmap_slot *s = &counts->slots[i];
+        struct str name = {s->key, s->len};
+        if (s->key && is_wanted(q, name) && !workers_find(&b->workers, name))
+            all[n++] = (struct worker_view){{.name = name}, (uintptr_t)s->val};
+    }
+    qsort(all, n, sizeof *all, by_name);
+    return n;
+}
+
+/* Workers change before the reply leaves. */
+static void own_texts(struct arena *a, struct worker *w)
+{
+    w->name = arena_copy(a, w->name);
+    w->node = arena_copy(a, w->node);
+    w->address = arena_copy(a, w->address);
+    w->agent = arena_copy(a, w->agent);
+    w->queues = arena_copy(a, w->queues);
+}
+
+static void read_workers(struct embedded *b, const struct workers_query *q, struct reply *r)
+{
+    struct arena *a = &b->building->arena, scratch = {0};
+    struct strmap counts = {.seed = b->lanes.seed};
+    engine_each_live(b->engine, count_run, &counts);
+    size_t most = b->workers.by_name.count + counts.count;
+    struct worker_view *all = arena_get(&scratch, most * sizeof *all + 1);
+    size_t n = gather(b, q, &counts, all);
+    r->more = n > q->limit;
+    r->count = r->more ? q->limit : n;
+    struct worker_view *shown = arena_get(a, r->count * sizeof *shown + 1);
+    for (size_t i = 0; i < r->count; i++) {
+        shown[i] = all[i];
+        own_texts(a, &shown[i].worker);
+    }
+    r->workers = shown;
+    arena_fini(&scratch);
+    strmap_fini(&counts);
+}
+
+static void read_one(struct embedded *b, struct str name, struct reply *r)
+{
+    const struct workers_query q = {.name = name, .limit = 1};
+    read_workers(b, &q, r);
+    if (r->count == 0)
+        r->err = err_make(ERR_NOT_FOUND, "there is no worker '%.*s'", STR_ARG(name));
+}
+
+void embedded_workers_read(struct embedded *b, const struct command *c, struct reply *r)
+{
+    workers_trim(&b->workers, b->now, SIZE_MAX);
+    if (c->workers->name.len)
+        read_one(b, c->workers->name, r);
+    else
+        read_workers(b, c->workers, r);
+}
+
+/* --- changing --- */
+
+void embedded_worker_hush(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = hush(b, c->worker.name, c->worker.quiet);
+    if (r->err.code == ERR_OK && c->worker.quiet)
+        read_one(b, c->worker.name, r);
+}
+
+struct held_runs {
+    struct str worker;
+    struct id *ids; /* STOP_PER_TURN at most */
+    size_t count;
+    bool more;
+};
+
+static void gather_run(void *ctx, struct id id, struct str worker)
+{
+    struct held_runs *h = ctx;
+    if (!str_eq(worker, h->worker))
+        return;
+    h->more = h->count == STOP_PER_TURN;
+    if (!h->more)
+        h->ids[h->count++] = id;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return id_cmp(*(const struct id *)a, *(const struct id *)b);
+}
+
+void embedded_worker_stop(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct held_runs h = {.worker = c->worker.name,
+                          .ids = arena_get(a, STOP_PER_TURN * sizeof(struct id))};
+    r->err = hush(b, h.worker, true);
+    if (r->err.code != ERR_OK)
+        return;
+    engine_each_live(b->engine, gather_run, &h);
+    qsort(h.ids, h.count, sizeof *h.ids, by_id); /* their order must not depend on hashes */
+    for (size_t i = 0; i < h.count; i++)
+        engine_stop_run(b->engine, b->now, h.ids[i]);
+    r->count = h.count;
+    r->more = h.more;
+    if (!h.more)
+        embedded_takers_end(b, h.worker);
+}
