@@ -7,13 +7,15 @@ package tenax
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand"
+	mathrand "math/rand"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -40,6 +42,10 @@ type Options struct {
 	CACert, ClientCert, ClientKey string        // PEM files
 	Timeout                       time.Duration // of each request; 30 s if 0
 	RetryFor                      time.Duration // how long a request is repeated, if that is safe; 30 s if 0, negative: never
+
+	// NoIdempotencyKeys saves the server some bytes of disk for each enqueue, which then cannot
+	// be repeated when its answer is lost.
+	NoIdempotencyKeys bool
 }
 
 // A Client is a server, by its URL. It may be used by many goroutines.
@@ -49,6 +55,7 @@ type Client struct {
 	http     *http.Client
 	timeout  time.Duration
 	retryFor time.Duration
+	noKeys   bool
 }
 
 // NewClient reads the token and the certificates; it does not connect.
@@ -66,7 +73,7 @@ func NewClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{url: where, token: token, timeout: o.Timeout, retryFor: o.RetryFor}
+	c := &Client{url: where, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys}
 	if c.timeout == 0 {
 		c.timeout = 30 * time.Second
 	}
@@ -145,15 +152,15 @@ func readCertificates(o Options) (*tls.Config, error) {
 // Close closes the connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Enqueue enqueues a job.
+// Enqueue enqueues a job. The context may have a key, by WithIdempotencyKey; without one each call has a
+// key of its own, so that it can be repeated when its answer is lost.
 //
-// A *ConnectionError with Sent: nobody knows whether it was enqueued. Such an enqueue is repeated only if
-// the server recognises the job: one with an Alias, or with a UniqueKey and UniqueWhile "exists". The
-// answer may then say Duplicate.
+// A *ConnectionError with Sent: for as long as Options.RetryFor there was no answer, and nobody knows
+// whether the job was enqueued. With NoIdempotencyKeys only what the server recognises is repeated: a job
+// with an Alias, or with a UniqueKey and UniqueWhile "exists", of which the answer may then say Duplicate.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (*JobData, error) {
 	answer := &JobData{}
-	err := c.ask(ctx, request{"POST", "/jobs", job, job.mayRepeat(), c.timeout, c.retryFor}, answer)
-	if err != nil {
+	if err := c.enqueue(ctx, "/jobs", job, []NewJob{job}, answer); err != nil {
 		return nil, err
 	}
 	return answer, nil
@@ -161,14 +168,36 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (*JobData, error) {
 
 // EnqueueBulk enqueues all of them or none.
 func (c *Client) EnqueueBulk(ctx context.Context, jobs []NewJob) ([]JobData, error) {
-	repeat := true
-	for _, job := range jobs {
-		repeat = repeat && job.mayRepeat()
-	}
 	var answer struct{ Jobs []JobData }
-	body := map[string]any{"jobs": jobs}
-	err := c.ask(ctx, request{"POST", "/jobs/bulk", body, repeat, c.timeout, c.retryFor}, &answer)
+	err := c.enqueue(ctx, "/jobs/bulk", map[string]any{"jobs": jobs}, jobs, &answer)
 	return answer.Jobs, err
+}
+
+type keyOfContext struct{}
+
+// WithIdempotencyKey gives the key to the enqueue that has the context. The same jobs with the same key
+// again, also after a restart, are answered as the first time, and add nothing.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyOfContext{}, key)
+}
+
+func (c *Client) enqueue(ctx context.Context, path string, body any, jobs []NewJob, answer any) error {
+	r := request{"POST", path, body, true, c.timeout, c.retryFor}
+	key, _ := ctx.Value(keyOfContext{}).(string)
+	if key == "" && c.noKeys {
+		for _, job := range jobs {
+			r.repeat = r.repeat && job.mayRepeat()
+		}
+		return c.ask(ctx, r, answer)
+	}
+	if key == "" {
+		var bytes [16]byte
+		if _, err := rand.Read(bytes[:]); err != nil {
+			return err
+		}
+		ctx = WithIdempotencyKey(ctx, hex.EncodeToString(bytes[:]))
+	}
+	return c.ask(ctx, r, answer)
 }
 
 // Job is a job as it is now.
@@ -243,7 +272,7 @@ func backoff(tries int) time.Duration {
 	if tries < 6 && backoffFirst<<tries < backoffMax {
 		full = backoffFirst << tries
 	}
-	return full/2 + time.Duration(rand.Int63n(int64(full/2)+1))
+	return full/2 + time.Duration(mathrand.Int63n(int64(full/2)+1))
 }
 
 func (c *Client) once(ctx context.Context, r request, content []byte, answer any) error {
@@ -265,6 +294,9 @@ func (c *Client) once(ctx context.Context, r request, content []byte, answer any
 	req.Header.Set("User-Agent", "tenax-go/0.1.0")
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if key, ok := ctx.Value(keyOfContext{}).(string); ok && key != "" {
+		req.Header.Set("Idempotency-Key", key)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

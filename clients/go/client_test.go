@@ -141,8 +141,35 @@ func TestErrorsHaveKinds(t *testing.T) {
 	}
 }
 
-func TestAnEnqueueWhoseAnswerIsLostIsNotRepeatedBlindly(t *testing.T) {
+func TestAnEnqueueWhoseAnswerIsLostIsRepeatedAndAddsOneJob(t *testing.T) {
 	c := newClient(t, Options{})
+	drop(t, c, "/jobs", 2)
+	job, err := c.Enqueue(background, NewJob{Queue: "once", Type: "t"})
+	must(t, err)
+	same(t, "duplicate", job.Duplicate, false)
+	drop(t, c, "/jobs/bulk", 1)
+	_, err = c.EnqueueBulk(background, []NewJob{{Queue: "once", Type: "t"}})
+	must(t, err)
+	same(t, "the number of jobs", count(t, c, "once"), 2)
+}
+
+func TestAnIdempotencyKeyMayBeGiven(t *testing.T) {
+	c := newClient(t, Options{})
+	ctx := WithIdempotencyKey(background, "go-1")
+	first, err := c.Enqueue(ctx, NewJob{Queue: "key", Type: "t", Payload: 1})
+	must(t, err)
+	again, err := c.Enqueue(ctx, NewJob{Queue: "key", Type: "t", Payload: 1})
+	must(t, err)
+	same(t, "the answer", again.Raw, first.Raw)
+	_, err = c.Enqueue(ctx, NewJob{Queue: "key", Type: "t", Payload: 2})
+	var refused *APIError
+	if !errors.As(err, &refused) || refused.Code != "idempotency_key_reused" {
+		t.Fatal(err)
+	}
+}
+
+func TestWithoutKeysAnEnqueueIsNotRepeatedBlindly(t *testing.T) {
+	c := newClient(t, Options{NoIdempotencyKeys: true})
 	drop(t, c, "/jobs", 1)
 	_, err := c.Enqueue(background, NewJob{Queue: "lost", Type: "t"})
 	var broken *ConnectionError
@@ -152,8 +179,8 @@ func TestAnEnqueueWhoseAnswerIsLostIsNotRepeatedBlindly(t *testing.T) {
 	same(t, "the number of jobs", count(t, c, "lost"), 1)
 }
 
-func TestAnEnqueueThatTheServerRecognisesIsRepeated(t *testing.T) {
-	c := newClient(t, Options{})
+func TestWithoutKeysWhatTheServerRecognisesIsRepeated(t *testing.T) {
+	c := newClient(t, Options{NoIdempotencyKeys: true})
 	drop(t, c, "/jobs", 2)
 	job, err := c.Enqueue(background, NewJob{Queue: "again", Type: "t", Alias: "again-1"})
 	must(t, err)

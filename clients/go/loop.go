@@ -191,20 +191,24 @@ func (l *loop) stop() {
 	l.stopAt = l.stopAt.Add(l.w.Grace)
 	l.withdrawAt = time.Now()
 	l.claimEnd = l.withdrawAt.Add(claimGrace)
-	for job := range l.running {
-		job.stop()
-	}
 }
 
 // endHandlers does what a stop makes due.
 func (l *loop) endHandlers() {
 	now := time.Now()
 	if l.claiming && now.After(l.claimEnd) {
-		l.abortClaim() // jobs that it still gets are back when their leases are over
-	} else if l.claiming && !now.Before(l.withdrawAt) {
-		// Again, as the claim may reach the server after its withdrawal.
-		l.withdrawAt = now.Add(300 * time.Millisecond)
-		go l.withdraw()
+		// Jobs that it still gets are back when their leases are over. Its answer, an error, comes.
+		l.abortClaim()
+	} else if l.claiming {
+		if !now.Before(l.withdrawAt) {
+			// Again, as the claim may reach the server after its withdrawal.
+			l.withdrawAt = now.Add(300 * time.Millisecond)
+			go l.withdraw()
+		}
+		return // it would be handed what the handlers give back
+	}
+	for job := range l.running {
+		job.stop()
 	}
 	if now.Before(l.stopAt) {
 		return

@@ -136,6 +136,13 @@ static struct enqueue *add_spec(struct specs *s, struct arena *arena)
     return &s->at[s->count++];
 }
 
+static struct err in_element(struct err err, size_t index)
+{
+    char where[24];
+    snprintf(where, sizeof where, "[%zu]", index);
+    return field_in(err, where);
+}
+
 static struct err read_jobs(struct json_cursor *c, struct arena *arena, void *out)
 {
     struct specs *specs = out;
@@ -148,14 +155,13 @@ static struct err read_jobs(struct json_cursor *c, struct arena *arena, void *ou
             return err_none();
         if (specs->count == ENQUEUE_JOBS_MAX)
             return err_make(ERR_TOO_MANY, "at most %d in one request", ENQUEUE_JOBS_MAX);
-        char where[24];
-        snprintf(where, sizeof where, "[%zu]", specs->count);
         struct err err = api_decode_job(specs->api, c, arena, add_spec(specs, arena));
+        size_t index = specs->count - 1;
         if (err.code != ERR_OK)
-            return field_in(err, where);
-        depends += depend_count(specs->at[specs->count - 1].options.depends_on);
+            return in_element(err, index);
+        depends += depend_count(specs->at[index].options.depends_on);
         if (depends > ENQUEUE_DEPENDS_MAX)
-            return err_make(ERR_TOO_MANY, "%s: depends_on: at most %d in one request", where,
+            return err_make(ERR_TOO_MANY, "[%zu]: depends_on: at most %d in one request", index,
                             ENQUEUE_DEPENDS_MAX);
     }
 }

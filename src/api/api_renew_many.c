@@ -60,19 +60,20 @@ static struct err read_renewals(const struct api *a, struct arena *arena, struct
     if (err.code != ERR_OK)
         return field_in(err, "jobs");
     for (*count = 0;; ++*count) {
-        char where[32];
         bool more;
         TRY(json_next_element(c, &more));
         if (!more)
             break;
-        snprintf(where, sizeof where, "jobs[%zu]", *count);
         if (*count == RENEWALS_MAX)
             return err_make(ERR_TOO_MANY, "jobs: at most %d in one request", RENEWALS_MAX);
         ARENA_GROW(arena, list, *count, cap, 64);
         list[*count] = (struct renewal){.lease = f->lease};
         err = read_renewal(a, c, arena, &list[*count]);
-        if (err.code != ERR_OK)
+        if (err.code != ERR_OK) {
+            char where[32];
+            snprintf(where, sizeof where, "jobs[%zu]", *count);
             return field_in(err, where);
+        }
     }
     *out = list;
     return *count ? err_none() : err_make(ERR_BAD_VALUE, "jobs must not be empty");

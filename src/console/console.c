@@ -11,7 +11,6 @@
 #include "console/console_files.h"
 #include "net/reply.h"
 
-#define PATH  "/console"
 #define INDEX "index.html"
 
 /* No script or style but the page's own files, no request but to its own server, in no frame. */
@@ -116,8 +115,9 @@ static void refuse(void *ctx, struct http_exchange *x, const struct http_request
 {
     char extra[1024];
     (void)ctx;
-    if (err->code == ERR_NO_ROUTE && str_eq(req->path, STR(PATH "/"))) {
-        http_reply(x, 308, (struct str){0}, (struct str){0}, HEADERS "Location: " PATH "\r\n");
+    if (err->code == ERR_NO_ROUTE && str_eq(req->path, STR(CONSOLE_PATH "/"))) {
+        http_reply(x, 308, (struct str){0}, (struct str){0},
+                   HEADERS "Location: " CONSOLE_PATH "\r\n");
         return;
     }
     int n = err->code == ERR_BAD_METHOD
@@ -135,7 +135,7 @@ static const struct route *route_at(size_t i)
 const struct front_end *console_front_end(void)
 {
     static const struct front_end front = {
-        .prefix = PATH,
+        .prefix = CONSOLE_PATH,
         .count = COUNT(routes),
         .route = route_at,
         .serve = serve,

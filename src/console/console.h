@@ -9,6 +9,8 @@
 
 #include "net/router.h"
 
+#define CONSOLE_PATH "/console"
+
 /* What is mounted. It has no state, and lives as long as the program. */
 const struct front_end *console_front_end(void);
 

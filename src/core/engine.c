@@ -49,6 +49,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->gangs.seed = e->gang_shapes.seed = e->queue_order.seed = e->queue_names.seed;
     list_init(&e->drawn);
     list_init(&e->leased);
+    list_init(&e->spare_lives);
     list_init(&e->releases);
     list_init(&e->budget_changes);
     e->budgets.seed = e->budget_sets.seed = e->lines.seed = e->queue_names.seed;
@@ -59,6 +60,11 @@ bool engine_free_some(struct engine *e, size_t most)
 {
     if (e->freed == 0)
         engine_leases_fini(e);
+    for (; !list_is_empty(&e->spare_lives) && most > 0; most--) {
+        struct live *l = LIST_OF(e->spare_lives.next, struct live, held);
+        list_unlink(&l->held);
+        free(l);
+    }
     /* Groups are shared by runs; free each with its last one. */
     for (; e->freed < e->live.cap && most > 0; e->freed++) {
         struct live *l = e->live.slots[e->freed].val;
@@ -72,7 +78,7 @@ bool engine_free_some(struct engine *e, size_t most)
         free(l);
         most--;
     }
-    return e->freed < e->live.cap;
+    return !list_is_empty(&e->spare_lives) || e->freed < e->live.cap;
 }
 
 void engine_free(struct engine *e)

@@ -221,6 +221,8 @@ struct engine {
     struct idmap end_by_ids;
     struct strmap folds; /* batch key → struct id *: the newest open job that has it */
     struct idmap live;
+    struct list spare_lives; /* of runs that are over, by held; to be used again */
+    size_t spare_count;
     struct btree live_order; /* their ids */
     struct idmap waits;      /* claims that wait, by id {0, ticket} */
     struct idmap avoids;     /* waiting jobs that must avoid a node, by id */

@@ -17,14 +17,17 @@ static void update_head(struct engine *e, struct queue *q)
                 first.lo == q->head.lo;
     if (same)
         return;
-    if (q->has_head)
-        must(btree_remove(&e->heads, q->head, NULL));
+    struct btree_entry before = q->head;
+    bool had = q->has_head;
     q->has_head = has;
-    if (!has)
-        return;
-    q->head = first;
-    q->head.val = q->index;
-    must(btree_put(&e->heads, q->head));
+    if (has) {
+        q->head = first;
+        q->head.val = q->index;
+        must(btree_put(&e->heads, q->head));
+    }
+    /* Afterwards: of a single queue the tree would else lose its only leaf with each job. */
+    if (had)
+        must(btree_remove(&e->heads, before, NULL));
 }
 
 static void mark_dirty(struct engine *e, struct queue *q)

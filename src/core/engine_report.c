@@ -226,8 +226,9 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     s.losses = 0;
     set_reported(&s.extras, l, OUTCOME_COMPLETED);
     char words[RETRY_REASON_MAX];
-    snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
-    s.reason = str_from(words);
+    if (l->attempts > 0)
+        snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
+    s.reason = l->attempts > 0 ? str_from(words) : STR("completed at attempt 1");
     span retention = engine_retention_completed(e, l->queue, l->completed_retention);
     struct run run = engine_run_of(l, now, OUTCOME_COMPLETED, s.reason);
     note_success(e, now, l);

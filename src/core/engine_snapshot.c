@@ -10,6 +10,7 @@
 #include "core/engine_snapshot.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/must.h"
@@ -90,15 +91,16 @@ static uint64_t zigzag(uint64_t d)
     return d << 1 ^ (0 - (d >> 63));
 }
 
-/* Which of its sizes is enough. */
+/* Which of its sizes is enough: the first one is no byte, the last one eight or as many as there
+ * are. */
 static unsigned choose(int part, uint64_t v)
 {
-    unsigned n = 0;
-    while (n < 3 && v >> (8 * entry_sizes[part][n]) != 0)
-        n++;
-    return n;
+    const uint8_t *sizes = entry_sizes[part];
+    return (unsigned)(v != 0) + (unsigned)(v >> (8 * sizes[1]) != 0) +
+           (unsigned)(v >> (8 * sizes[2]) != 0);
 }
 
+/* Writes eight bytes for each part, however long it is: there must be room for that. */
 static char *write_entry(char *at, const struct btree_entry *e, const struct btree_entry *before)
 {
     const uint64_t parts[PARTS] = {e->major - before->major, zigzag(e->hi - before->hi),
@@ -107,9 +109,13 @@ static char *write_entry(char *at, const struct btree_entry *e, const struct btr
     unsigned bits = 0;
     for (int p = 0; p < PARTS; p++) {
         unsigned n = choose(p, parts[p]);
+        uint64_t bytes = parts[p];
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        bytes = __builtin_bswap64(bytes);
+#endif
+        memcpy(at, &bytes, sizeof bytes);
+        at += entry_sizes[p][n];
         bits |= n << (2 * p);
-        for (unsigned i = 0; i < entry_sizes[p][n]; i++)
-            *at++ = (char)(parts[p] >> (8 * i));
     }
     *sizes = (char)bits;
     return at;
@@ -122,7 +128,7 @@ static void add_entries(struct buf *out, enum snapshot_block kind, uint32_t numb
     if (count == 0)
         return;
     size_t items = begin_block(out, kind, number, count);
-    char *at = buf_room(out, count * SNAPSHOT_ENTRY_MAX), *from = at;
+    char *at = buf_room(out, count * SNAPSHOT_ENTRY_MAX + sizeof(uint64_t)), *from = at;
     for (size_t i = 0; i < count; i++) {
         at = write_entry(at, &list[i], &before);
         before = list[i];

@@ -14,11 +14,38 @@
 /* Queues of a taker that are looked through about as fast as one job is handed out. */
 #define SUBS_PER_STEP 100
 
+#define SPARE_LIVES_MAX ((size_t)4096)
+
 /* --- runs --- */
+
+/* One that is kept, or a new one. */
+static struct live *spare_live(struct engine *e)
+{
+    struct list *n = e->spare_lives.next;
+    if (n == &e->spare_lives)
+        return ALLOC(struct live);
+    struct live *l = LIST_OF(n, struct live, held);
+    list_unlink(n);
+    e->spare_count--;
+    *l = (struct live){0};
+    return l;
+}
+
+/* Runs begin and end all the time: some are kept for those that come. */
+static void keep_live(struct engine *e, struct live *l)
+{
+    if (e->spare_count == SPARE_LIVES_MAX) {
+        free(l);
+        return;
+    }
+    list_unlink(&l->held);
+    list_append(&e->spare_lives, &l->held);
+    e->spare_count++;
+}
 
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
 {
-    struct live *l = ALLOC(struct live);
+    struct live *l = spare_live(e);
     l->id = id;
     l->queue = q;
     engine_snapshot_moved(e, id);
@@ -69,7 +96,7 @@ void engine_live_end(struct engine *e, struct live *l)
     }
     engine_worker_unref(l->worker);
     free(l->extras);
-    free(l);
+    keep_live(e, l);
 }
 
 /* --- waking --- */

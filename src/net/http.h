@@ -89,6 +89,9 @@ struct http_settings {
      * by the handler alone. Called with the handler's context for every request; NULL: none does.
      */
     bool (*in_pieces)(void *ctx, enum http_method method, struct str path);
+    /* The path of a page that links on pages of other origins may open, for it is the same for
+     * everybody and shows itself in no frame; NULL: none. */
+    const char *page;
     /* Names of hosts that requests may be for, beside those that are the server's in any case
      * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */
     const char *allowed_hosts;

@@ -420,6 +420,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.reply_bound = reply_bound;
     http.gathered = gathered;
     http.in_pieces = router_takes_pieces;
+    http.page = s->settings.no_console ? NULL : CONSOLE_PATH;
     http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;

@@ -5,7 +5,8 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-#define VERSION 1
+#define VERSION     1
+#define OP_HEAD_MAX ((size_t)21) /* its kind, and two lengths */
 
 enum { DELETE, PUT };
 
@@ -23,14 +24,12 @@ static void write_parts(struct writer *w, const struct batch *b)
 
 void batch_bytes_write(const struct batch *b, struct buf *out)
 {
-    struct writer w = {0};
-    write_parts(&w, b);
-    size_t len = w.len;
+    size_t room = 1 + b->bytes + b->count * OP_HEAD_MAX;
     out->len = 0;
-    w = (struct writer){.at = buf_room(out, len)};
+    struct writer w = writer_into(buf_room(out, room), room);
     write_parts(&w, b);
-    must(w.len == len);
-    out->len = len;
+    must(w.len <= room);
+    out->len = w.len;
 }
 
 struct err batch_bytes_read(struct str bytes,

@@ -95,12 +95,12 @@ void eventlog_reset(struct eventlog_writer *w)
     w->priority = 0;
 }
 
-static size_t shared_bytes(const uint8_t a[ID_LEN], const uint8_t b[ID_LEN])
+/* Of their beginnings, encoded. */
+static size_t shared_bytes(struct id a, struct id b)
 {
-    size_t n = 0;
-    while (n < ID_LEN && a[n] == b[n])
-        n++;
-    return n;
+    if (a.hi != b.hi)
+        return (size_t)__builtin_clzll(a.hi ^ b.hi) / 8;
+    return a.lo != b.lo ? 8 + (size_t)__builtin_clzll(a.lo ^ b.lo) / 8 : ID_LEN;
 }
 
 static unsigned flags_of(const struct job_event *ev)
@@ -120,10 +120,9 @@ static size_t room_for(const struct job_event *ev)
 
 static void write_id(struct writer *out, struct id id, struct id before)
 {
-    uint8_t bytes[ID_LEN], last[ID_LEN];
+    uint8_t bytes[ID_LEN];
     id_encode(id, bytes);
-    id_encode(before, last);
-    size_t n = shared_bytes(bytes, last);
+    size_t n = shared_bytes(id, before);
     writer_byte(out, (unsigned)n);
     writer_bytes(out, bytes + n, ID_LEN - n);
 }
@@ -173,7 +172,8 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
     }
     must(ev->number == w->first + w->count && w->count < UINT32_MAX);
     must(ev->from <= STATUS_GONE && ev->event < EVENT_COUNT);
-    struct writer out = {buf_room(&w->bytes, room_for(ev)), 0};
+    size_t room = room_for(ev);
+    struct writer out = writer_into(buf_room(&w->bytes, room), room);
     const struct str texts[TEXTS] = {ev->queue, ev->type, ev->worker, ev->reason};
     unsigned same = 0;
     for (unsigned i = 0; i < TEXTS; i++)
@@ -227,7 +227,7 @@ void eventlog_flush(struct eventlog_writer *w, const struct event_mark *mark, st
     struct writer count = {0};
     write_head(&count, w, mark);
     size_t len = count.len + w->bytes.len;
-    struct writer fill = {batch_put_room(b, record_key_view(&key), len), 0};
+    struct writer fill = writer_into(batch_put_room(b, record_key_view(&key), len), len);
     write_head(&fill, w, mark);
     writer_bytes(&fill, w->bytes.at, w->bytes.len);
     must(fill.len == len);
@@ -282,17 +282,17 @@ struct err eventlog_open(struct str value, uint64_t first, struct eventlog_head 
  * encoding. */
 static struct id read_next_id(struct reader *r, struct id before)
 {
-    uint8_t bytes[ID_LEN], last[ID_LEN];
-    id_encode(before, last);
-    memcpy(bytes, last, sizeof bytes);
+    uint8_t bytes[ID_LEN];
+    id_encode(before, bytes);
     size_t n = reader_byte(r, "an id", ID_LEN);
     const char *at = reader_bytes(r, "an id", ID_LEN - n);
     if (!at)
         return before;
     memcpy(bytes + n, at, ID_LEN - n);
-    if (shared_bytes(bytes, last) != n)
+    struct id id = id_decode(bytes);
+    if (shared_bytes(id, before) != n)
         reader_fault(r, "an id");
-    return id_decode(bytes);
+    return id;
 }
 
 static void read_texts(struct reader *r, unsigned same, struct job_event *ev)

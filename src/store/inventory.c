@@ -69,15 +69,12 @@ static void write_parts(struct writer *w, const struct inventory *inv)
 
 void inventory_encode(const struct inventory *inv, char *place)
 {
-    struct writer w = {0};
-    write_parts(&w, inv);
-    must(w.len <= INVENTORY_PLACE - HEADER);
+    struct writer w = writer_into(place + HEADER, INVENTORY_PLACE - HEADER);
     memset(place, 0, INVENTORY_PLACE);
-    size_t len = w.len;
-    w = (struct writer){.at = place + HEADER};
     write_parts(&w, inv);
-    put_number(place + 4, (uint32_t)len);
-    put_number(place, checksum_add(0, place + 4, len + 4));
+    must(w.len <= w.cap);
+    put_number(place + 4, (uint32_t)w.len);
+    put_number(place, checksum_add(0, place + 4, w.len + 4));
 }
 
 static void read_logs(struct reader *r, struct inventory *out)

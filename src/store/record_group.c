@@ -10,7 +10,7 @@
 struct str record_group_key(struct str name, char room[RECORD_GROUP_KEY_MAX])
 {
     must(name.len > 0 && name.len < RECORD_GROUP_KEY_MAX);
-    struct writer w = {room, 0};
+    struct writer w = writer_into(room, RECORD_GROUP_KEY_MAX);
     writer_byte(&w, 'G');
     writer_bytes(&w, name.at, name.len);
     return (struct str){room, w.len};
@@ -37,7 +37,8 @@ void record_put_group(struct batch *b, const struct group_record *g)
     char room[RECORD_GROUP_KEY_MAX];
     struct writer count = {0};
     write_group(&count, g);
-    struct writer fill = {batch_put_room(b, record_group_key(g->name, room), count.len), 0};
+    struct writer fill =
+        writer_into(batch_put_room(b, record_group_key(g->name, room), count.len), count.len);
     write_group(&fill, g);
     must(fill.len == count.len);
 }

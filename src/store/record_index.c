@@ -27,7 +27,7 @@ static void write_number(struct writer *w, uint64_t v)
 void record_put_index(struct batch *b, const struct record_index *index)
 {
     char bytes[33];
-    struct writer w = {.at = bytes};
+    struct writer w = writer_into(bytes, sizeof bytes);
     struct record_key key = record_index_key();
     writer_byte(&w, VERSION);
     for (int i = 0; i < 2; i++) {

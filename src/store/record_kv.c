@@ -16,7 +16,7 @@
 static struct str finish_key(struct str space, struct str key, char *room, size_t used)
 {
     must(space.len <= KV_SPACE_MAX && key.len <= KV_KEY_MAX);
-    struct writer w = {room, used};
+    struct writer w = {room, used, RECORD_KV_KEY_MAX};
     writer_bytes(&w, space.at, space.len);
     if (space.len)
         writer_byte(&w, 0);
@@ -84,7 +84,8 @@ void record_put_kv(struct batch *b, const struct kv_entry *e)
     struct writer count = {0};
     must(e->version > 0);
     write_entry(&count, e);
-    struct writer fill = {batch_put_room(b, record_kv_key(e->space, e->key, room), count.len), 0};
+    struct writer fill =
+        writer_into(batch_put_room(b, record_kv_key(e->space, e->key, room), count.len), count.len);
     write_entry(&fill, e);
     must(fill.len == count.len);
     if (!instant_is_set(e->expires))

@@ -17,16 +17,25 @@
  * own. */
 #define RECORD_VERSION 1
 
+/* Records up to this size, which is most, are written once and copied. */
+#define RECORD_SMALL 2048
+
 /* Puts a record under key; call is the expression that writes it, with the writer as `w`. */
 #define RECORD_PUT(batch, key, call)                                                               \
     do {                                                                                           \
         struct record_key key_ = (key);                                                            \
-        struct writer count_ = {0}, *w = &count_;                                                  \
+        char room_[RECORD_SMALL];                                                                  \
+        struct writer once_ = writer_into(room_, sizeof room_), *w = &once_;                       \
         call;                                                                                      \
-        struct writer fill_ = {batch_put_room(batch, record_key_view(&key_), count_.len), 0};      \
+        char *to_ = batch_put_room(batch, record_key_view(&key_), once_.len);                      \
+        if (once_.len <= sizeof room_) {                                                           \
+            memcpy(to_, room_, once_.len);                                                         \
+            break;                                                                                 \
+        }                                                                                          \
+        struct writer fill_ = writer_into(to_, once_.len);                                         \
         w = &fill_;                                                                                \
         call;                                                                                      \
-        must(fill_.len == count_.len);                                                             \
+        must(fill_.len == once_.len);                                                              \
     } while (0)
 
 static inline void writer_id(struct writer *w, struct id id)

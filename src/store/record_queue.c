@@ -25,7 +25,8 @@ void record_put_budget(struct batch *b, const struct budget *budget)
     char room[RECORD_BUDGET_KEY_MAX];
     struct writer count = {0};
     write_budget(&count, budget);
-    struct writer fill = {batch_put_room(b, record_budget_key(budget->key, room), count.len), 0};
+    struct writer fill =
+        writer_into(batch_put_room(b, record_budget_key(budget->key, room), count.len), count.len);
     write_budget(&fill, budget);
     must(fill.len == count.len);
 }
@@ -66,7 +67,8 @@ void record_put_queue(struct batch *b, struct str name, const struct queue_recor
     char room[RECORD_QUEUE_KEY_MAX];
     struct writer count = {0};
     write_queue(&count, queue);
-    struct writer fill = {batch_put_room(b, record_queue_key(name, room), count.len), 0};
+    struct writer fill =
+        writer_into(batch_put_room(b, record_queue_key(name, room), count.len), count.len);
     write_queue(&fill, queue);
     must(fill.len == count.len);
 }
@@ -78,7 +80,7 @@ void record_put_resource(struct batch *b, char kind, struct str name, uint64_t v
     struct str key = record_resource_key(kind, name, room);
     struct writer count = {0};
     write_resource(&count, version, body);
-    struct writer fill = {batch_put_room(b, key, count.len), 0};
+    struct writer fill = writer_into(batch_put_room(b, key, count.len), count.len);
     write_resource(&fill, version, body);
     must(fill.len == count.len);
 }

@@ -159,7 +159,7 @@ struct err rocks_manifest_drop(const char *dir, unsigned level, uint64_t table)
     if (!m.number)
         return err_make(ERR_CORRUPT, "%.150s/CURRENT is missing", dir);
     char bytes[32];
-    struct writer w = {bytes, 0};
+    struct writer w = writer_into(bytes, sizeof bytes);
     writer_varint(&w, DELETED_FILE);
     writer_varint(&w, level);
     writer_varint(&w, table);

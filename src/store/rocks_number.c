@@ -29,7 +29,7 @@ bool rocks_number_is(struct str key)
 void rocks_number_put(rocksdb_writebatch_t *w, uint64_t number)
 {
     char bytes[NUMBER_LEN_MAX];
-    struct writer writer = {.at = bytes};
+    struct writer writer = writer_into(bytes, sizeof bytes);
     writer_varint(&writer, number);
     rocksdb_writebatch_put(w, NUMBER_KEY.at, NUMBER_KEY.len, bytes, writer.len);
 }

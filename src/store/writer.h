@@ -2,8 +2,9 @@
 #ifndef STORE_WRITER_H
 #define STORE_WRITER_H
 
-/* Writes the parts of a record into memory provided by the caller. Every record is written twice by
- * the same function: first with at == NULL, which only counts, then into memory of that size.
+/* Writes the parts of a record into memory provided by the caller. What does not fit there is only
+ * counted: a record that is larger than expected is written again, by the same function, into
+ * memory of that size; without memory, all of it is counted.
  *
  *   byte     one byte
  *   varint   an unsigned number, 7 bits per byte, lowest first; the high bit says that
@@ -21,12 +22,18 @@
 
 struct writer {
     char *at;
-    size_t len;
+    size_t len; /* so far; what is beyond cap is not there */
+    size_t cap;
 };
+
+static inline struct writer writer_into(char *at, size_t cap)
+{
+    return (struct writer){.at = at, .cap = cap};
+}
 
 static inline void writer_bytes(struct writer *w, const void *bytes, size_t n)
 {
-    if (w->at && n)
+    if (n && w->len < w->cap && w->cap - w->len >= n)
         memcpy(w->at + w->len, bytes, n);
     w->len += n;
 }
@@ -34,7 +41,7 @@ static inline void writer_bytes(struct writer *w, const void *bytes, size_t n)
 static inline void writer_byte(struct writer *w, unsigned v)
 {
     must(v <= UINT8_MAX);
-    if (w->at)
+    if (w->len < w->cap)
         w->at[w->len] = (char)v;
     w->len++;
 }

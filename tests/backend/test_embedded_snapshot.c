@@ -23,6 +23,7 @@
 
 #define Y        struct yard *y = *state
 #define FILE_MAX ((size_t)64 << 10)
+#define LARGE    ((size_t)2 << 20)
 
 static char dir[32];
 
@@ -452,6 +453,44 @@ static void without_room_it_is_tried_later(void **state)
     assert_int_equal(meter(y).index_failed, 1);
 }
 
+static uint64_t last_held;
+
+static void note_hold(struct store *s, uint64_t number)
+{
+    last_held = number;
+    hold(s, number);
+}
+
+static void on_a_disk_that_is_nearly_full_little_is_held_for_it(void **state)
+{
+    Y;
+    fill(y);
+    y->vt.hold = note_hold;
+    y->settings.index_jobs_min = 30; /* for another there are too few */
+    yard_restart(y);
+    assert_int_not_equal(last_held, STORE_HOLD_NONE);
+    char *text = test_malloc(LARGE);
+    memset(text, '1', LARGE);
+    for (int i = 0; i < 10; i++) {
+        struct answer a;
+        struct enqueue spec = yard_spec("large");
+        spec.payload = (struct str){text, LARGE};
+        yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+        assert_ok(a.err);
+        if (i == 0)
+            y->free_space = 900;
+        yard_turn_after(y, 1000);
+        y->free_space = INT64_MAX;
+        yard_turn_after(y, 1000);
+        assert_int_not_equal(last_held, STORE_HOLD_NONE);
+    }
+    test_free(text);
+    y->free_space = 900;
+    yard_turn_after(y, 1000);
+    assert_int_equal(last_held, STORE_HOLD_NONE);
+    assert_false(is_there());
+}
+
 /* Every write, sync and rename of one snapshot fails in turn. */
 static void a_failure_leaves_the_one_before_and_it_is_tried_later(void **state)
 {
@@ -532,6 +571,7 @@ int main(void)
         ON_DISK(a_stop_writes_one),
         ON_DISK(less_is_written_some_time_later),
         ON_DISK(without_room_it_is_tried_later),
+        ON_DISK(on_a_disk_that_is_nearly_full_little_is_held_for_it),
         ON_DISK(a_failure_leaves_the_one_before_and_it_is_tried_later),
         cmocka_unit_test(a_power_cut_at_any_moment_loses_nothing),
     };

@@ -7,12 +7,13 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const http = require('node:http');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { Server, run, until } = require('../http/harness');
 const { guarded } = require('../http/access');
 const { launch } = require('./browser');
-const { enqueue, ok, play } = require('./scene');
+const { enqueue, fail, ok, play } = require('./scene');
 
 const LAYOUT = path.join(__dirname, 'layout.json');
 const MODES = {
@@ -49,7 +50,8 @@ function useScene() {
         await server.start();
         Object.assign(scene, await play(server));
         scene.views = { now: '#/now', queue: '#/queue/mail', jobs: '#/jobs', job: `#/job/${scene.retried}`,
-            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0' };
+            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0', failures: '#/failures',
+            failure: `#/failures/${scene.group}`, audit: '#/audit' };
     });
     after(() => server.clean());
     return scene;
@@ -109,6 +111,9 @@ describe('every view', () => {
             crons: [/cleanup/, /\*\/15 \* \* \* \*/, /never/],
             flow: [/blocked/],
             events: [/enqueued/, /requeued/],
+            failures: [/connection to <n>\.<n>\.<n>\.<n> refused|connection to .* refused/, /ConnectError/, /exit 137/, /new/],
+            failure: [/by hour, the last week/, /no retries/],
+            audit: [/putRetryPolicy/, /anonymous/],
         };
         for (const [name, patterns] of Object.entries(words)) {
             await page.open(scene.views[name]);
@@ -230,6 +235,27 @@ describe('acting', () => {
         await until(async () => (await server.get('/retry-policies/infra')).json.spec.retryLimit === 4, 'it is applied');
     });
 
+    it('retries_one_of_a_group_as_a_canary_and_then_the_rest', async (t) => {
+        const { server } = scene;
+        const add = () => enqueue(server, { queue: 'canary', retry_limit: 0 });
+        for (let i = 0; i < 3; i++)
+            await add().then(() => fail(server, 'canary', { message: `no answer after ${i} s` }));
+        const { json: { failure_groups: [group] } } = await server.get('/failure-groups?queue=canary');
+        const dead = async () => (await server.get('/jobs/count?queue=canary&status=dead')).json.count;
+        const page = await visit(t, server, MODES.desk);
+        await page.open(`#/failures/${group.group}`);
+        await page.click('#mode');
+        await page.press('Retry one');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await dead() === 2, 'one is not dead any more');
+        await page.until('location.hash.startsWith("#/job/")');
+        await page.open(`#/failures/${group.group}`);
+        await page.press('Retry the rest');
+        await untilText(page, /2 dead jobs become ready again, 10 a second/, 'dialog');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await dead() === 0, 'none is dead');
+    });
+
     it('throws_the_kill_switch', async (t) => {
         const page = await visit(t, scene.server, MODES.desk);
         await page.open('#/policies');
@@ -261,6 +287,34 @@ describe('keys', () => {
         await page.press('Close');
         await page.key('/');
         assert.equal(await page.eval('document.activeElement.id'), 'now-search');
+    });
+});
+
+describe('what happens', () => {
+    const scene = useScene();
+
+    it('is_seen_as_it_happens', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/events?queue=live');
+        const { id } = await enqueue(scene.server, { queue: 'live' });
+        await untilText(page, /enqueued/);
+        assert.equal(await page.eval('document.querySelectorAll(".event").length'), 1, 'of that queue alone');
+        await page.open(`#/job/${id}`);
+        await ok(scene.server.post('/jobs/claim', { queues: ['live'], worker: 'anna' }));
+        await untilText(page, /run 0 is held by 'anna'/);
+        await ok(scene.server.post(`/jobs/${id}/cancel`));
+        await untilText(page, /dead/, 'main h1 + .badge');
+    });
+
+    it('leaves_the_focus_where_it_is', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/queue/import');
+        await page.run(() => { document.querySelector('main a[data-row]').focus(); });
+        const here = () => page.eval('document.activeElement.textContent');
+        const before = await here();
+        await page.run(() => { document.querySelector('main h1').id = 'old'; dispatchEvent(new Event('tenax-redraw')); });
+        await page.until('!document.getElementById("old")', 'it is drawn again');
+        assert.equal(await here(), before);
     });
 });
 
@@ -346,6 +400,20 @@ describe('the files', () => {
             }
             assert.equal((await get(`/console${file}`, { 'if-none-match': '"0123456789abcdef"' })).status, 200);
         }
+    });
+
+    it('may_be_linked_to_from_other_origins_and_nothing_else_may', async () => {
+        const ask = (target, method, dest, more = {}) => new Promise((resolve, reject) => {
+            http.request(server.url() + target, { method, headers: { 'sec-fetch-site': 'cross-site',
+                'sec-fetch-dest': dest, ...more } }, (res) => resolve(res.resume().statusCode)).on('error', reject).end();
+        });
+        assert.equal(await ask('/console', 'GET', 'document'), 200);
+        assert.equal(await ask('/console', 'GET', 'document', { origin: 'https://other.example' }), 403);
+        assert.equal(await ask('/console', 'GET', 'document', { host: 'other.example' }), 421);
+        for (const [target, method, dest] of [['/console', 'GET', 'iframe'], ['/console', 'GET', 'empty'],
+            ['/console', 'POST', 'document'], ['/console/app.js', 'GET', 'script'], ['/console/app.js', 'GET', 'document'],
+            ['/jobs', 'GET', 'document']])
+            assert.equal(await ask(target, method, dest), 403, `${method} ${target} ${dest}`);
     });
 
     it('are_all_there_is', async () => {

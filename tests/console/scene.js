@@ -47,7 +47,8 @@ async function play(server) {
     await ok(server.request('PUT', '/crons/nightly', { entries: [
         { name: 'cleanup', expression: '0 3 * * *', job: { queue: 'reports', type: 'cleanup', payload: {} } },
         { name: 'digest', expression: '*/15 * * * *', job: { queue: 'mail', type: 'digest', payload: {} } }] }));
+    made.group = (await ok(server.get('/failure-groups?queue=import'))).failure_groups[0].group;
     return made;
 }
 
-module.exports = { play, enqueue, ok };
+module.exports = { play, enqueue, fail, ok };

@@ -388,7 +388,7 @@ static void the_numbers_of_log_and_tables_are_written_down(void **state)
 static void write_old(const char *dir, uint64_t generation)
 {
     char path[256], *file = alloc_zero(2 * INVENTORY_PLACE);
-    struct writer w = {.at = file + 8};
+    struct writer w = writer_into(file + 8, INVENTORY_PLACE - 8);
     writer_byte(&w, 1);
     for (int i = 0; i < 5; i++) /* MANIFEST, its size and checksum; sequence; damaged */
         writer_varint(&w, i == 0 ? generation : 0);

@@ -2,6 +2,7 @@
 
 // Requests to a server.
 
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConnectionFailed, apiError } from './errors.js';
 import { Transport } from './transport.js';
@@ -38,9 +39,10 @@ export class Client {
     #transport;
 
     /** What is not given comes from the environment, as for the `tenax` commands. */
-    constructor({ timeoutMs = 30000, retryForMs = 30000, ...where } = {}) {
+    constructor({ timeoutMs = 30000, retryForMs = 30000, idempotent = true, ...where } = {}) {
         this.timeoutMs = timeoutMs;
         this.retryForMs = retryForMs;
+        this.idempotent = idempotent;
         this.#transport = new Transport(where);
     }
 
@@ -53,18 +55,26 @@ export class Client {
         this.#transport.close();
     }
 
-    /** Enqueues a job; the options are those of POST /jobs in docs/api.md by their names there. */
-    enqueue(queue, type, payload = null, options = {}) {
+    /**
+     * Enqueues a job; the options are those of POST /jobs in docs/api.md by their names there. The same
+     * job with the same `idempotencyKey` is answered as the first time, and adds nothing; without one
+     * each call has a key of its own, so that it can be repeated when its answer is lost.
+     */
+    enqueue(queue, type, payload = null, { idempotencyKey, ...options } = {}) {
         const job = newJob({ ...options, queue, type, payload });
-        return this.request('POST', '/jobs', job, { repeat: mayRepeat(job) });
+        return this.#enqueue('/jobs', job, [job], idempotencyKey);
     }
 
     /** Enqueues all of them or none; each has queue, type, payload and options. */
-    async enqueueBulk(jobs) {
+    async enqueueBulk(jobs, { idempotencyKey } = {}) {
         const many = [...jobs].map(newJob);
-        const answer = await this.request('POST', '/jobs/bulk', { jobs: many },
-            { repeat: many.every(mayRepeat) });
-        return answer.jobs;
+        return (await this.#enqueue('/jobs/bulk', { jobs: many }, many, idempotencyKey)).jobs;
+    }
+
+    #enqueue(path, body, jobs, given) {
+        const idempotencyKey = given ?? (this.idempotent ? randomUUID() : undefined);
+        return this.request('POST', path, body,
+            { idempotencyKey, repeat: idempotencyKey !== undefined || jobs.every(mayRepeat) });
     }
 
     /** A job as it is now, with its payload, and with its runs if they are asked for. */
@@ -79,14 +89,15 @@ export class Client {
      */
     async request(method, path, body, {
         repeat = ['GET', 'PUT', 'DELETE'].includes(method), timeoutMs = this.timeoutMs,
-        retryForMs = this.retryForMs, signal,
+        retryForMs = this.retryForMs, signal, idempotencyKey,
     } = {}) {
+        const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
         const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
         const end = performance.now() + retryForMs;
         for (let tries = 0; ; tries++) {
             const pause = backoff(tries);
             try {
-                return await this.#once(method, path, content, timeoutMs, signal);
+                return await this.#once(method, path, content, timeoutMs, signal, headers);
             } catch (err) {
                 const again = err instanceof ConnectionFailed ? repeat || !err.sent
                     : NOT_DONE.includes(err.code) || (repeat && FAILING.includes(err.status));
@@ -97,8 +108,9 @@ export class Client {
         }
     }
 
-    async #once(method, path, content, timeoutMs, signal) {
-        const { status, text } = await this.#transport.send(method, path, content, timeoutMs, signal);
+    async #once(method, path, content, timeoutMs, signal, headers) {
+        const { status, text } = await this.#transport.send(method, path, content, timeoutMs, signal,
+            headers);
         let body = null;
         try {
             body = text ? JSON.parse(text) : null;

@@ -17,6 +17,8 @@ export interface ClientOptions {
     timeoutMs?: number;
     /** For how long a request that got no answer is repeated, if that is safe; 30000. */
     retryForMs?: number;
+    /** Whether each enqueue has an Idempotency-Key, so that it can be repeated; true. */
+    idempotent?: boolean;
 }
 
 /** The options of POST /jobs in docs/api.md; times may be Dates. */
@@ -67,15 +69,17 @@ export interface RequestOptions {
     timeoutMs?: number;
     retryForMs?: number;
     signal?: AbortSignal;
+    idempotencyKey?: string;
 }
 
 export class Client {
     constructor(options?: ClientOptions);
     readonly url: string;
     /** Enqueues a job. ConnectionFailed with `sent`: nobody knows whether it was enqueued. */
-    enqueue(queue: string, type: string, payload?: unknown, options?: EnqueueOptions): Promise<Enqueued>;
+    enqueue(queue: string, type: string, payload?: unknown,
+        options?: EnqueueOptions & { idempotencyKey?: string }): Promise<Enqueued>;
     /** Enqueues all of them or none. */
-    enqueueBulk(jobs: Iterable<NewJob>): Promise<Enqueued[]>;
+    enqueueBulk(jobs: Iterable<NewJob>, options?: { idempotencyKey?: string }): Promise<Enqueued[]>;
     /** A job as it is now, with its payload. */
     job(id: string, options?: { runs?: boolean }): Promise<JobData>;
     /** Any request of docs/api.md; resolves with the answer's JSON, or null if it has no body. */

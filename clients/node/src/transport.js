@@ -62,9 +62,9 @@ export class Transport {
     }
 
     // Resolves with {status, text}; rejects with ConnectionFailed.
-    send(method, path, content, timeoutMs, signal) {
+    send(method, path, content, timeoutMs, signal, more) {
         return new Promise((resolve, reject) => {
-            const headers = { ...this.headers };
+            const headers = { ...this.headers, ...more };
             if (content !== undefined) {
                 headers['content-type'] = 'application/json';
                 headers['content-length'] = content.length;

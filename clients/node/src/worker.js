@@ -91,8 +91,6 @@ export class Worker {
             this.#log.info(`stopping; ${this.#running.size} running`);
             this.#withdrawAt = performance.now();
             this.#claimEnd = performance.now() + CLAIM_GRACE_MS;
-            for (const job of this.#running)
-                job._stop();
         }
         this.#wake();
     }
@@ -178,17 +176,25 @@ export class Worker {
         if (this.#claim && now >= this.#claimEnd) {
             this.#claim.abort(); // jobs that it still gets are back when their leases are over
             this.#claim = null;
-        } else if (this.#claim && now >= this.#withdrawAt) {
-            // Again, as the claim may reach the server after its withdrawal.
-            this.#withdrawAt = now + 300;
-            this.client.request('DELETE', `/jobs/claim?worker=${encodeURIComponent(this.name)}`, undefined,
-                { timeoutMs: CLAIM_GRACE_MS, retryForMs: 0 })
-                .catch((err) => this.#log.warn(`the claim cannot be withdrawn: ${err.message}`));
+        } else if (this.#claim) {
+            if (now >= this.#withdrawAt) {
+                this.#withdrawAt = now + 300; // as the claim may reach the server after its withdrawal
+                this.#withdraw();
+            }
+            return; // it would be handed what the handlers give back
         }
+        for (const job of this.#running)
+            job._stop();
         if (now >= this.#stopAt)
             for (const job of this.#running)
                 if (!this.#left.has(job))
                     this.#giveBack(job);
+    }
+
+    #withdraw() {
+        this.client.request('DELETE', `/jobs/claim?worker=${encodeURIComponent(this.name)}`, undefined,
+            { timeoutMs: CLAIM_GRACE_MS, retryForMs: 0 })
+            .catch((err) => this.#log.warn(`the claim cannot be withdrawn: ${err.message}`));
     }
 
     // The handler may still be running, but is not heard any more.

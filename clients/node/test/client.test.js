@@ -9,7 +9,8 @@ import { after, describe, it } from 'node:test';
 import * as tenax from '../src/index.js';
 
 const client = new tenax.Client();
-after(() => client.close());
+const plain = new tenax.Client({ idempotent: false });
+after(() => [client, plain].forEach((one) => one.close()));
 const drop = (path, count = 1) => client.request('POST', '/proxy/drop', { path, count });
 const count = async (queue) => (await client.request('GET', `/jobs/count?queue=${queue}`)).count;
 
@@ -75,17 +76,31 @@ describe('requests', () => {
         }
     });
 
-    it('to_enqueue_are_not_repeated_blindly_when_the_answer_is_lost', async () => {
+    it('to_enqueue_are_repeated_when_the_answer_is_lost_and_add_one_job', async () => {
+        await drop('/jobs', 2);
+        assert.equal((await client.enqueue('once', 't')).duplicate, false);
+        await drop('/jobs/bulk');
+        await client.enqueueBulk([{ queue: 'once', type: 't' }]);
+        assert.equal(await count('once'), 2);
+    });
+
+    it('to_enqueue_may_have_an_idempotency_key', async () => {
+        const ask = (payload) => client.enqueue('key', 't', payload, { idempotencyKey: 'node-1' });
+        assert.deepEqual(await ask(1), await ask(1));
+        assert.equal((await caught(ask(2), tenax.Unprocessable)).code, 'idempotency_key_reused');
+    });
+
+    it('to_enqueue_without_keys_are_not_repeated_blindly', async () => {
         await drop('/jobs');
-        assert.equal((await caught(client.enqueue('lost', 't'), tenax.ConnectionFailed)).sent, true);
+        assert.equal((await caught(plain.enqueue('lost', 't'), tenax.ConnectionFailed)).sent, true);
         assert.equal(await count('lost'), 1);
     });
 
-    it('to_enqueue_are_repeated_if_the_server_recognises_the_job', async () => {
+    it('to_enqueue_without_keys_are_repeated_if_the_server_recognises_the_job', async () => {
         await drop('/jobs', 2);
-        assert.equal((await client.enqueue('again', 't', 1, { alias: 'again-1' })).duplicate, true);
+        assert.equal((await plain.enqueue('again', 't', 1, { alias: 'again-1' })).duplicate, true);
         await drop('/jobs/bulk');
-        const [job] = await client.enqueueBulk([
+        const [job] = await plain.enqueueBulk([
             { queue: 'again', type: 't', unique_key: 'again-2', unique_while: 'exists' }]);
         assert.equal(job.duplicate, true);
         assert.equal(await count('again'), 2);

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import time
+import uuid
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 from urllib.parse import quote
 
@@ -54,15 +55,18 @@ class Client:
 
     ``timeout`` (seconds) limits each request. A request that got no answer is repeated, with a
     growing and random pause, for at most ``retry_for`` seconds in all, and only if that is safe.
+    Enqueues are made safe by an Idempotency-Key each, which costs the server some bytes of disk for
+    a day; not so with ``idempotent=False``.
     """
 
     def __init__(self, url: Optional[str] = None, *, token: Optional[str] = None,
                  token_file: Optional[str] = None, ca_cert: Optional[str] = None,
                  client_cert: Optional[str] = None, client_key: Optional[str] = None,
-                 timeout: float = 30.0, retry_for: float = 30.0):
+                 timeout: float = 30.0, retry_for: float = 30.0, idempotent: bool = True):
         env = os.environ
         self.timeout = timeout
         self.retry_for = retry_for
+        self.idempotent = idempotent
         self._transport = Transport(
             url or env.get("TENAX_URL") or "http://127.0.0.1:7890", read_token(token, token_file),
             ca_cert or env.get("TENAX_CA_CERT") or None,
@@ -83,8 +87,8 @@ class Client:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def enqueue(self, queue: str, type: str, payload: Any = None,
-                **options: Any) -> Dict[str, Any]:
+    def enqueue(self, queue: str, type: str, payload: Any = None, *,
+                idempotency_key: Optional[str] = None, **options: Any) -> Dict[str, Any]:
         """Enqueues a job and returns it, as POST /jobs answers: ``id``, ``status``, ``duplicate``...
 
         The options are those of docs/api.md by their names there: ``priority``, ``ready_at``,
@@ -92,41 +96,52 @@ class Client:
         ``retry_policies``, ``retention`` and all others; those that are ``None`` are left out, and
         times may be ``datetime``.
 
-        ConnectionFailed with ``sent``: nobody knows whether the job was enqueued. That cannot
-        happen before ``retry_for`` is over to a job that the server recognises: one with an
-        ``alias``, or with a ``unique_key`` and ``unique_while="exists"``. Such a one is enqueued
-        again, and the answer may then say ``duplicate``.
+        Whoever gives the same ``idempotency_key`` and the same job again, also after a restart, is
+        answered as the first time, and no job is added. Without one each call has a key of its own,
+        so that it can be repeated when its answer is lost.
+
+        ConnectionFailed with ``sent``: for as long as ``retry_for`` there was no answer, and nobody
+        knows whether the job was enqueued. With ``idempotent=False`` only what the server
+        recognises is repeated: a job with an ``alias``, or with a ``unique_key`` and
+        ``unique_while="exists"``, of which the answer may then say ``duplicate``.
         """
         job = self._job({"queue": queue, "type": type, "payload": payload, **options})
-        return self.request("POST", "/jobs", job, repeat=may_repeat(job))
+        return self._enqueue("/jobs", job, [job], idempotency_key)
 
-    def enqueue_bulk(self, jobs: Iterable[Mapping[str, Any]]) -> List[Dict[str, Any]]:
+    def enqueue_bulk(self, jobs: Iterable[Mapping[str, Any]], *,
+                     idempotency_key: Optional[str] = None) -> List[Dict[str, Any]]:
         """Enqueues all of them or none; each has ``queue``, ``type``, ``payload`` and options."""
         many = [self._job({"payload": None, **job}) for job in jobs]
-        answer = self.request("POST", "/jobs/bulk", {"jobs": many},
-                              repeat=all(may_repeat(job) for job in many))
-        return answer["jobs"]
+        return self._enqueue("/jobs/bulk", {"jobs": many}, many, idempotency_key)["jobs"]
+
+    def _enqueue(self, path: str, body: Any, jobs: List[Dict[str, Any]], key: Optional[str]) -> Any:
+        if key is None and self.idempotent:
+            key = str(uuid.uuid4())
+        return self.request("POST", path, body, idempotency_key=key,
+                            repeat=key is not None or all(may_repeat(job) for job in jobs))
 
     def job(self, id: str, *, runs: bool = False) -> Dict[str, Any]:
         """A job as it is now, with its payload, and with its runs if they are asked for."""
         return self.request("GET", f"/jobs/{quote(id)}" + ("?runs=true" if runs else ""))
 
     def request(self, method: str, path: str, body: Any = None, *, repeat: Optional[bool] = None,
-                timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Any:
+                timeout: Optional[float] = None, retry_for: Optional[float] = None,
+                idempotency_key: Optional[str] = None) -> Any:
         """Any request of docs/api.md; returns the answer's JSON, or None if it has no body.
 
         Raises a subclass of ApiError, or ConnectionFailed. ``repeat`` says that the request may be
         repeated when it is not known whether it arrived; without it GET, PUT and DELETE may.
         """
         content = None if body is None else encode(body)
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         if repeat is None:
             repeat = method in ("GET", "PUT", "DELETE")
         end = time.monotonic() + (self.retry_for if retry_for is None else retry_for)
         tries = 0
         while True:
             try:
-                return self._once(method, path, content, self.timeout if timeout is None
-                                  else timeout)
+                return self._once(method, path, content,
+                                  self.timeout if timeout is None else timeout, headers)
             except ConnectionFailed as e:
                 again = repeat or not e.sent
                 error: Exception = e
@@ -139,8 +154,9 @@ class Client:
                 raise error
             time.sleep(pause)
 
-    def _once(self, method: str, path: str, content: Optional[bytes], timeout: float) -> Any:
-        status, text = self._transport.send(method, path, content, timeout)
+    def _once(self, method: str, path: str, content: Optional[bytes], timeout: float,
+              headers: Mapping[str, str]) -> Any:
+        status, text = self._transport.send(method, path, content, timeout, headers)
         try:
             body = json.loads(text) if text else None
         except ValueError:

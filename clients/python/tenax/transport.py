@@ -9,7 +9,7 @@ import select
 import ssl
 import threading
 import time
-from typing import List, Optional, Tuple
+from typing import List, Mapping, Optional, Tuple
 from urllib.parse import urlsplit
 
 from .errors import ConnectionFailed, TenaxError
@@ -61,11 +61,11 @@ class Transport:
         self._lock = threading.Lock()
         self._idle: List[Tuple[float, http.client.HTTPConnection]] = []
 
-    def send(self, method: str, path: str, body: Optional[bytes],
-             timeout: float) -> Tuple[int, bytes]:
+    def send(self, method: str, path: str, body: Optional[bytes], timeout: float,
+             headers: Mapping[str, str]) -> Tuple[int, bytes]:
         """The status and body of the answer. Raises ConnectionFailed."""
         connection = self._connected()
-        headers = dict(self._headers)
+        headers = {**self._headers, **headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:

@@ -214,7 +214,7 @@ class Worker:
                 if isinstance(e, ApiError) and e.status < 500 and e.status != 408:
                     return self._refused(job, verb, e)
                 error: Exception = e
-            except (TypeError, ValueError) as e:
+            except (TypeError, ValueError, RecursionError) as e:  # what has no JSON
                 return self._refused(job, verb, e)
             if tries and job._lease_end <= time.monotonic():
                 log.warning("job %s: its lease ran out before the report: %s", job.id, error)
@@ -364,18 +364,20 @@ class _Loop:
         log.info("stopping; %d running", len(self.running))
         self.withdraw_at = now
         self.claim_end = now + CLAIM_GRACE
-        for job in self.running.values():
-            job._stop()
 
     def end_handlers(self) -> None:
         """What a stop makes due."""
         now = time.monotonic()
         if self.claiming and now >= self.claim_end:
             self.claiming = False  # jobs that it still gets are back when their leases are over
-        elif self.claiming and now >= self.withdraw_at:
-            # Again, as the claim may reach the server after its withdrawal.
-            self.withdraw_at = now + 0.3
-            threading.Thread(target=self.worker._withdraw, daemon=True).start()
+        elif self.claiming:
+            if now >= self.withdraw_at:
+                # Again, as the claim may reach the server after its withdrawal.
+                self.withdraw_at = now + 0.3
+                threading.Thread(target=self.worker._withdraw, daemon=True).start()
+            return  # it would be handed what the handlers give back
+        for job in self.running.values():
+            job._stop()
         if now >= self.stop_at:
             for token, job in self.running.items():
                 if token not in self.left:

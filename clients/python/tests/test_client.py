@@ -78,21 +78,39 @@ class Requests(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.client.enqueue("nan", "t", float("nan"))
 
-    def test_an_enqueue_whose_answer_is_lost_is_not_repeated_blindly(self):
+    def test_an_enqueue_whose_answer_is_lost_is_repeated_and_adds_one_job(self):
+        self.drop("/jobs", 2)
+        self.assertFalse(self.client.enqueue("once", "t")["duplicate"])
+        self.drop("/jobs/bulk")
+        self.client.enqueue_bulk([{"queue": "once", "type": "t"}])
+        self.assertEqual(self.client.request("GET", "/jobs/count?queue=once")["count"], 2)
+
+    def test_an_idempotency_key_may_be_given(self):
+        jobs = [self.client.enqueue("key", "t", 1, idempotency_key="python-1") for _ in range(2)]
+        self.assertEqual(jobs[0], jobs[1])
+        with self.assertRaises(tenax.Unprocessable) as caught:
+            self.client.enqueue("key", "t", 2, idempotency_key="python-1")
+        self.assertEqual(caught.exception.code, "idempotency_key_reused")
+
+    def test_without_keys_an_enqueue_is_not_repeated_blindly(self):
+        client = tenax.Client(idempotent=False)
         self.drop("/jobs")
         with self.assertRaises(tenax.ConnectionFailed) as caught:
-            self.client.enqueue("lost", "t")
+            client.enqueue("lost", "t")
         self.assertTrue(caught.exception.sent)
-        self.assertEqual(self.client.request("GET", "/jobs/count?queue=lost")["count"], 1)
+        self.assertEqual(client.request("GET", "/jobs/count?queue=lost")["count"], 1)
+        client.close()
 
-    def test_an_enqueue_that_the_server_recognises_is_repeated(self):
+    def test_without_keys_what_the_server_recognises_is_repeated(self):
+        client = tenax.Client(idempotent=False)
         self.drop("/jobs", 2)
-        self.assertTrue(self.client.enqueue("again", "t", alias="again-1")["duplicate"])
+        self.assertTrue(client.enqueue("again", "t", alias="again-1")["duplicate"])
         self.drop("/jobs/bulk")
-        jobs = self.client.enqueue_bulk([{"queue": "again", "type": "t", "unique_key": "again-2",
-                                          "unique_while": "exists"}])
+        jobs = client.enqueue_bulk([{"queue": "again", "type": "t", "unique_key": "again-2",
+                                     "unique_while": "exists"}])
         self.assertTrue(jobs[0]["duplicate"])
-        self.assertEqual(self.client.request("GET", "/jobs/count?queue=again")["count"], 2)
+        self.assertEqual(client.request("GET", "/jobs/count?queue=again")["count"], 2)
+        client.close()
 
     def test_what_was_not_done_is_repeated(self):
         self.client.request("POST", "/proxy/refuse", {"path": "/jobs", "count": 2, "status": 503,

@@ -11,10 +11,11 @@ class TestRequests < Minitest::Test
 
   def setup
     @client = Tenax::Client.new
+    @plain = Tenax::Client.new(idempotent: false)
   end
 
   def teardown
-    @client.close
+    [@client, @plain].each(&:close)
   end
 
   def drop(path, count = 1)
@@ -76,18 +77,33 @@ class TestRequests < Minitest::Test
     assert_raises(JSON::GeneratorError) { @client.enqueue("nan", "t", Float::NAN) }
   end
 
-  def test_an_enqueue_whose_answer_is_lost_is_not_repeated_blindly
+  def test_an_enqueue_whose_answer_is_lost_is_repeated_and_adds_one_job
+    drop("/jobs", 2)
+    refute @client.enqueue("once", "t")["duplicate"]
+    drop("/jobs/bulk")
+    @client.enqueue_bulk([{ queue: "once", type: "t" }])
+    assert_equal 2, count("once")
+  end
+
+  def test_an_idempotency_key_may_be_given
+    ask = ->(payload) { @client.enqueue("key", "t", payload, idempotency_key: "ruby-1") }
+    assert_equal ask.call(1), ask.call(1)
+    error = assert_raises(Tenax::Unprocessable) { ask.call(2) }
+    assert_equal "idempotency_key_reused", error.code
+  end
+
+  def test_without_keys_an_enqueue_is_not_repeated_blindly
     drop("/jobs")
-    error = assert_raises(Tenax::ConnectionFailed) { @client.enqueue("lost", "t") }
+    error = assert_raises(Tenax::ConnectionFailed) { @plain.enqueue("lost", "t") }
     assert_predicate error, :sent?
     assert_equal 1, count("lost")
   end
 
-  def test_an_enqueue_that_the_server_recognises_is_repeated
+  def test_without_keys_what_the_server_recognises_is_repeated
     drop("/jobs", 2)
-    assert @client.enqueue("again", "t", alias: "again-1")["duplicate"]
+    assert @plain.enqueue("again", "t", alias: "again-1")["duplicate"]
     drop("/jobs/bulk")
-    jobs = @client.enqueue_bulk([{ queue: "again", type: "t", unique_key: "again-2", unique_while: "exists" }])
+    jobs = @plain.enqueue_bulk([{ queue: "again", type: "t", unique_key: "again-2", unique_while: "exists" }])
     assert jobs[0]["duplicate"]
     assert_equal 2, count("again")
   end

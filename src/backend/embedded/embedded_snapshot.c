@@ -26,11 +26,12 @@
  * longer worth the room that they take; and with four times as many, one under way is not, which
  * never comes to its end. */
 #define HELD_BYTES    ((uint64_t)256 << 20)
-#define CHANGES_LEAST 10    /* some are those of a snapshot */
-#define AGE_MS        60000 /* with fewer changes, so long after the one before */
-#define RETRY_MS      60000 /* after one that failed */
-#define LOOK_MS       5     /* for the writer to have room, or to have ended */
-#define STEPS_MAX     8     /* of a cursor, before it searches */
+#define HELD_LOW      ((uint64_t)16 << 20) /* the same on a disk that is nearly full */
+#define CHANGES_LEAST 10                   /* some are those of a snapshot */
+#define AGE_MS        60000                /* with fewer changes, so long after the one before */
+#define RETRY_MS      60000                /* after one that failed */
+#define LOOK_MS       5                    /* for the writer to have room, or to have ended */
+#define STEPS_MAX     8                    /* of a cursor, before it searches */
 
 /* --- which belongs to this store --- */
 
@@ -145,12 +146,14 @@ static struct err restore_one(struct reading *r, struct id id)
     return err_none();
 }
 
+/* From the first of them on: before it may lie very many that were deleted. */
 static struct err restore_rest(struct embedded *b, struct snapshot_ids rest)
 {
     struct store *s = b->env.store;
+    if (rest.count == 0)
+        return err_none();
     struct reading r = {b, store_cursor_new(s), store_cursor_new(s)};
-    struct record_key key = record_job_key((struct id){0}),
-                      state = record_state_key((struct id){0});
+    struct record_key key = record_job_key(rest.ids[0]), state = record_state_key(rest.ids[0]);
     struct err err = err_none();
     store_cursor_seek(r.jobs, s, record_key_view(&key), false);
     store_cursor_seek(r.states, s, record_key_view(&state), false);
@@ -399,10 +402,15 @@ static void finished(struct embedded *b)
     embedded_index_drop(b);
 }
 
+static bool is_short_of_room(const struct embedded *b)
+{
+    return b->free_space >= 0 && (uint64_t)b->free_space < b->settings.min_free_space;
+}
+
 /* What one under way should not go on for. */
 static struct err obstacle(const struct embedded *b)
 {
-    if (b->free_space >= 0 && (uint64_t)b->free_space < b->settings.min_free_space)
+    if (is_short_of_room(b))
         return err_make(ERR_DISK_FULL, "the disk has no room for it");
     if (b->index.new_bytes > 4 * HELD_BYTES)
         return err_make(ERR_IO, "the disk is too slow for it");
@@ -428,13 +436,20 @@ static void go_on(struct embedded *b)
     }
 }
 
+/* What the store keeps for it could be the room for what is refused now. */
+static bool is_too_dear(const struct embedded *b)
+{
+    uint64_t most = is_short_of_room(b) ? HELD_LOW : 2 * HELD_BYTES;
+    return b->index.bytes > most ||
+           engine_snapshot_size(b->engine) < b->settings.index_jobs_min / 2;
+}
+
 void embedded_index_step(struct embedded *b)
 {
     struct index_state *x = &b->index;
     if (!b->settings.index_dir || b->settings.index_off)
         return;
-    if (x->has && (x->bytes > 2 * HELD_BYTES ||
-                   engine_snapshot_size(b->engine) < b->settings.index_jobs_min / 2))
+    if (x->has && is_too_dear(b))
         let_go(b);
     if (x->phase != INDEX_IDLE)
         go_on(b);

@@ -23,30 +23,33 @@ export function onActing(told) {
     listeners.add(told);
 }
 
-const box = () => document.getElementById('dialog');
+const box = document.getElementById('dialog');
+let finish = null; // ends the dialog that is open, with what it results in
 
-// Shows a dialog; resolves when it is closed, with what close was given, or null.
+// Shows a dialog, in place of one that is open; resolves when it is closed, with what close was
+// given, or null.
 export function show(title, build) {
-    const dialog = box();
-    const opener = document.activeElement;
+    finish?.(null);
     return new Promise((resolve) => {
-        let result = null;
         const close = (value) => {
-            result = value ?? null;
-            dialog.close();
+            if (finish !== close)
+                return; // it is closed already
+            finish = null;
+            box.close(); // which gives the focus back
+            box.replaceChildren();
+            resolve(value ?? null);
         };
-        const closed = () => {
-            dialog.replaceChildren();
-            if (opener?.isConnected)
-                opener.focus();
-            resolve(result);
-        };
-        dialog.replaceChildren(h('h2', { id: 'dialog-title' }, title), ...[build(close)].flat());
-        dialog.addEventListener('close', closed, { once: true });
-        if (!dialog.open)
-            dialog.showModal();
+        finish = close;
+        box.replaceChildren(h('h2', { id: 'dialog-title' }, title), ...[build(close)].flat().filter(Boolean));
+        box.showModal();
     });
 }
+
+// By Esc, say. The event comes later than the end: another dialog may be open by then.
+box.addEventListener('close', () => {
+    if (!box.open)
+        finish?.(null);
+});
 
 async function copy(text, button) {
     await navigator.clipboard?.writeText(text);
@@ -68,7 +71,8 @@ export async function act(what) {
     let wrong = null;
     const done = await show(title, (close) => {
         const failed = h('p', { class: 'error', role: 'alert' });
-        const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary', 'data-confirm': true }, title);
+        const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary', 'data-confirm': true,
+            autofocus: !danger }, title);
         go.addEventListener('click', async () => {
             go.disabled = true;
             failed.textContent = '';
@@ -88,7 +92,8 @@ export async function act(what) {
         });
         return [text && h('p', null, text), command(curl(method, path, body, type)), failed,
             h('div', { class: 'buttons' },
-                h('button', { type: 'button', class: 'quiet', onclick: () => close(null) }, 'Not now'), go)];
+                h('button', { type: 'button', class: 'quiet', autofocus: danger, onclick: () => close(null) },
+                'Not now'), go)];
     });
     if (wrong && !done)
         refused?.(wrong);

@@ -5,8 +5,10 @@
 import { isActing, onActing, setActing, show } from './act.js';
 import { get, onTokenWanted, setToken } from './api.js';
 import { announce, h, setText } from './dom.js';
+import { audit } from './audit.js';
 import { crons } from './crons.js';
 import { events } from './events.js';
+import { failures } from './failures.js';
 import { flow } from './flow.js';
 import { job } from './job.js';
 import { jobs } from './jobs.js';
@@ -16,9 +18,9 @@ import { queue } from './queue.js';
 
 // A view is a function (parts, params, signal) → element, or a promise of one. Its signal is given
 // when another view takes its place.
-const VIEWS = { now, queue, jobs, job, policies, crons, flow, events };
-const NAV = [['now', 'Now'], ['jobs', 'Jobs'], ['policies', 'Policies'], ['crons', 'Crons'], ['flow', 'Flow'],
-    ['events', 'Events']];
+const VIEWS = { now, queue, jobs, job, failures, policies, crons, flow, events, audit };
+const NAV = [['now', 'Now'], ['jobs', 'Jobs'], ['failures', 'Failures'], ['policies', 'Policies'], ['crons', 'Crons'],
+    ['flow', 'Flow'], ['events', 'Events'], ['audit', 'Audit']];
 const PARENT = { queue: 'now', job: 'jobs' };
 
 const main = document.getElementById('main');
@@ -43,6 +45,23 @@ function failure(err) {
         h('p', null, err.message));
 }
 
+// Drawing a view again leaves the focus where it was: at the element in the same place, if it is
+// still the same one.
+const FOCUSABLE = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
+const sameAs = (element) => `${element.tagName} ${element.getAttribute('href') ?? element.id} ${element.textContent}`;
+
+function holdFocus() {
+    const all = [...main.querySelectorAll(FOCUSABLE)];
+    const at = all.indexOf(document.activeElement), top = main.scrollTop;
+    const same = at < 0 ? null : sameAs(all[at]);
+    return () => {
+        const element = at < 0 ? null : main.querySelectorAll(FOCUSABLE)[at];
+        if (element && sameAs(element) === same)
+            element.focus({ preventScroll: true });
+        main.scrollTop = top;
+    };
+}
+
 async function draw(focus) {
     const { name, parts, params } = route();
     current?.abort.abort();
@@ -63,7 +82,9 @@ async function draw(focus) {
     }
     if (current !== mine)
         return;
+    const giveBack = focus ? null : holdFocus();
     main.replaceChildren(element);
+    giveBack?.();
     main.dataset.shown = location.hash;
     main.setAttribute('aria-busy', 'false');
     const title = main.querySelector('h1');
@@ -131,20 +152,20 @@ setActing(false);
 // --- keys ---
 
 const KEYS = [
-    ['1 – 7', 'in flight, ready, scheduled, dead, queues, blocked, done', null],
-    ['p · c · f · e', 'policies, crons, flow, events', null],
-    ['↑ ↓', 'move in the list', null],
-    ['Enter', 'open', null],
-    ['/', 'search', null],
-    ['a', 'switch between looking and acting', null],
-    ['r · x · d · s', 'retry, cancel, delete, pause or resume: while acting', null],
-    ['Esc', 'leave the field, then the dialog', null],
-    ['?', 'these keys', null],
+    ['1 – 7', 'in flight, ready, scheduled, dead, queues, blocked, done'],
+    ['g · p · c · f · e · u', 'groups of failures, policies, crons, flow, events, audit'],
+    ['↑ ↓', 'move in the list'],
+    ['Enter', 'open'],
+    ['/', 'search'],
+    ['a', 'switch between looking and acting'],
+    ['r · x · d · s', 'retry, cancel, delete, pause or resume: while acting'],
+    ['Esc', 'leave the field, then the dialog'],
+    ['?', 'these keys'],
 ];
 const GO = {
     1: '#/jobs?status=in_flight', 2: '#/jobs?status=ready', 3: '#/jobs?status=scheduled', 4: '#/jobs?status=dead',
     5: '#/now', 6: '#/jobs?status=blocked', 7: '#/jobs?status=completed',
-    p: '#/policies', c: '#/crons', f: '#/flow', e: '#/events',
+    g: '#/failures', p: '#/policies', c: '#/crons', f: '#/flow', e: '#/events', u: '#/audit',
 };
 
 function showKeys() {

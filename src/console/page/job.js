@@ -57,8 +57,7 @@ function actions(job) {
 
 function why(explanation) {
     return h('section', { class: 'card', 'aria-labelledby': 'why' }, h('h2', { id: 'why' }, 'Why it is here'),
-        h('p', { class: 'summary' }, explanation.summary),
-        explanation.waits_for.length > 0 && h('ul', { class: 'obstacles' }, explanation.waits_for.map((o) =>
+        explanation.waits_for.length === 0 ? h('p', { class: 'summary' }, explanation.summary) : h('ul', { class: 'obstacles' }, explanation.waits_for.map((o) =>
             h('li', null, h('span', { class: `chip k-${o.kind}` }, o.kind.replaceAll('_', ' ')), ' ', o.reason,
                 o.until && h('span', { class: 'hint' }, ' until ', time(o.until))))),
         explanation.remedy && h('p', { class: 'hint' }, explanation.remedy),

@@ -6,7 +6,7 @@ import { actionButton } from './act.js';
 import { change, get, query } from './api.js';
 import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, shortId, statusName } from './dom.js';
 
-const FILTERS = ['queue', 'type', 'status', 'resolution', 'error', 'worker', 'filter'];
+const FILTERS = ['queue', 'type', 'status', 'resolution', 'error', 'worker', 'failure_group', 'filter'];
 const LIMIT = 50;
 
 function newest(job) {

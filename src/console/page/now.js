@@ -101,7 +101,7 @@ function makeLane() {
     const part = (name, tag = 'span') => h(tag, { class: `lane-${name}` });
     const row = h('div', { class: 'lane' });
     const refs = { name: h('a', { class: 'lane-name', 'data-row': true }), limits: part('limits'), rate: part('rate'),
-        age: part('age'), why: part('why', 'p'), segments: {}, counts: {} };
+        age: part('age'), workers: part('workers'), why: part('why', 'p'), segments: {}, counts: {} };
     const bar = h('div', { class: 'bar', 'aria-hidden': 'true' });
     const counts = h('div', { class: 'lane-counts' });
     for (const status of LIVE) {
@@ -111,7 +111,7 @@ function makeLane() {
         counts.append(refs.counts[status]);
     }
     row.append(h('div', { class: 'lane-head' }, refs.name, refs.limits), bar, counts,
-        h('div', { class: 'lane-side' }, refs.age, refs.rate), refs.why);
+        h('div', { class: 'lane-side' }, refs.age, refs.workers, refs.rate), refs.why);
     row.refs = refs;
     return row;
 }
@@ -140,6 +140,8 @@ function showLane(model, row, q) {
     refs.limits.classList.toggle('paused', q.paused);
     showCounts(refs, q);
     setText(refs.age, q.oldest_ready_age_ms === null ? '' : `oldest ready ${duration(q.oldest_ready_age_ms)}`);
+    setText(refs.workers, why?.workers.asking ? `${count(why.workers.asking)} asking` : '');
+    refs.workers.title = why ? `${why.workers.with_room} of them with room` : '';
     setText(refs.rate, rate ? `${perSecond(rate.completed)}/s done${rate.failed >= 0.05
         ? `, ${perSecond(rate.failed)}/s failed` : ''}` : '');
     const reasons = why?.waits_for.filter(({ kind }) => kind !== 'time' || q.jobs.ready === 0) ?? [];

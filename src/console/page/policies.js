@@ -52,7 +52,7 @@ function simulated(answer) {
             : h('span', { class: 'mono hint' }, job.job ? shortId(job.job) : 'given'), ' ', job.queue,
         job.extra_attempts !== 0 && h('span', { class: 'hint' }, ` ${job.extra_attempts > 0 ? '+' : ''}${job.extra_attempts} attempts`),
         h('ol', null, job.failures.slice(0, 5).map((f) => h('li', null, h('span', { class: 'sim-message' },
-            f.message ?? f.condition ?? `failure ${f.failure}`), ' draft: ', verdict(f.draft), ', today: ', verdict(f.today)))))))];
+            f.message ?? f.condition ?? `failure ${f.failure}`), ' – draft: ', verdict(f.draft), ', today: ', verdict(f.today)))))))];
 }
 
 // --- the editor ---
@@ -68,7 +68,8 @@ function point(text, message) {
     text.setSelectionRange(before + Number(at[2]) - 1, before + (lines[Number(at[1]) - 1]?.length ?? 0));
 }
 
-function editor(policy) {
+// queue: only failures of that queue are simulated; null: all.
+function editor(policy, queue) {
     const wrong = h('p', { class: 'error', role: 'alert' });
     const result = h('div', { class: 'simulation', 'aria-live': 'polite' }, empty('Not tried yet',
         'Simulate evaluates recent failures by the draft and by the policies of today.'));
@@ -82,7 +83,8 @@ function editor(policy) {
         setText(wrong, '');
         try {
             // The draft as it is, on lines of its own: places in messages are then one line off.
-            const body = `{"limit":100,"policies":[\n${text.value}\n]}`;
+            const queues = queue ? `"queues":[${JSON.stringify(queue)}],` : '';
+            const body = `{"limit":100,${queues}"policies":[\n${text.value}\n]}`;
             const answer = await change('POST', '/retry-policies/simulate', body, 'application/json');
             result.replaceChildren(...simulated(answer).filter(Boolean));
         } catch (err) {
@@ -109,7 +111,7 @@ function editor(policy) {
         h('section', { class: 'card', 'aria-labelledby': 'draft' }, h('h2', { id: 'draft' }, 'Draft'),
             h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), text, wrong,
             h('div', { class: 'buttons left' }, h('button', { type: 'button', class: 'primary', onclick: simulate }, 'Simulate'), applyButton)),
-        h('section', { class: 'card', 'aria-labelledby': 'result' }, h('h2', { id: 'result' }, 'On recent failures'), result));
+        h('section', { class: 'card', 'aria-labelledby': 'result' }, h('h2', { id: 'result' }, queue ? `On recent failures of ${queue}` : 'On recent failures'), result));
 }
 
 export async function policies([name], params, signal) {
@@ -122,5 +124,5 @@ export async function policies([name], params, signal) {
             h('a', { href: `#/policies/${encodeURIComponent(item.metadata.name)}`, 'data-row': true,
                 'aria-current': item === chosen ? 'page' : null }, item.metadata.name)),
         h('a', { href: '#/policies/new', 'aria-current': chosen ? null : 'page' }, 'New policy')),
-        editor(chosen));
+        editor(chosen, params.get('queue')));
 }

@@ -4,9 +4,11 @@
 
 import { actionButton } from './act.js';
 import { get, query } from './api.js';
-import { STATUSES, count, duration, empty, facts, h, heading, number, statusName, time } from './dom.js';
+import { STATUSES, count, duration, empty, facts, h, heading, number, refreshEvery, statusName, time } from './dom.js';
 import { limitsOf } from './now.js';
 import { jobTable } from './jobs.js';
+
+const REFRESH_MS = 3000;
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 
@@ -39,6 +41,7 @@ export async function queue([name], params, signal) {
         get(`/explain${query({ queue: name })}`, signal),
         get(`/jobs${query({ queue: name, status: 'dead', limit: 10, order: 'desc' })}`, signal)]);
     const backlog = why.queues[0];
+    refreshEvery(REFRESH_MS, signal);
     return h('section', { class: 'view' }, heading(name, actions(q)),
         h('ul', { class: 'totals', 'aria-label': 'Jobs' }, STATUSES.map((status) =>
             h('li', { class: `total s-${status}` }, h('a', { href: `#/jobs${query({ queue: name, status })}` },

@@ -2,9 +2,9 @@
 
 // The life of a job as a line: waiting, shaded by what it waited for, and its runs.
 
-import { clock, duration, enqueuedAt, svg } from './dom.js';
+import { clock, duration, enqueuedAt, h, svg } from './dom.js';
 
-const WIDTH = 1000, HEIGHT = 92, TOP = 26, BAND = 34;
+const WIDTH = 1000, HEIGHT = 52, TOP = 6, BAND = 40;
 
 // What a job waits for now, by its explanation.
 function waitsFor(explanation) {
@@ -65,14 +65,12 @@ export function timeline(job, runs, explanation) {
     const line = svg('svg', { class: 'timeline', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': label,
         preserveAspectRatio: 'none' });
     line.append(...parts.map((part) => svg('g', null, svg('title', null, describe(part)),
-        svg('rect', { x: part.x, y: part.run ? TOP : TOP + 10, width: Math.max(2, part.width - 2),
-            height: part.run ? BAND : BAND - 20, rx: 4,
+        svg('rect', { x: part.x, y: part.run ? TOP : TOP + 12, width: Math.max(2, part.width - 2),
+            height: part.run ? BAND : BAND - 24, rx: 4,
             class: part.run ? `run ${isBad(part.kind) ? 'bad' : part.kind}` : `wait k-${part.kind}` }))));
-    const marks = svg('svg', { class: 'timeline-marks', viewBox: `0 0 ${WIDTH} 20`, 'aria-hidden': 'true' });
-    marks.append(svg('text', { x: 0, y: 14 }, clock(enqueuedAt(job.id))));
-    if (last)
-        marks.append(svg('text', { x: WIDTH, y: 14, 'text-anchor': 'end' }, last.to >= now - 1000 && last.to <= now + 1000
-            ? 'now' : clock(last.to)));
+    const ends = last && Math.abs(last.to - now) < 1000 ? 'now' : clock(last?.to ?? now);
+    const marks = h('p', { class: 'timeline-ends hint', 'aria-hidden': 'true' }, h('span', null, clock(enqueuedAt(job.id))),
+        h('span', null, ends));
     return { line, marks, parts };
 }
 

@@ -3,6 +3,7 @@
 
 require "erb"
 require "json"
+require "securerandom"
 
 module Tenax
   # A server, by its URL. May be used by many threads.
@@ -36,10 +37,13 @@ module Tenax
     # @param timeout [Numeric] seconds; limits each request
     # @param retry_for [Numeric] seconds; for how long a request without an answer is repeated, if that
     #   is safe
+    # @param idempotent [Boolean] whether each enqueue has an Idempotency-Key, so that it can be repeated;
+    #   it costs the server some bytes of disk for a day
     def initialize(url = nil, token: nil, token_file: nil, ca_cert: nil, client_cert: nil,
-                   client_key: nil, timeout: 30, retry_for: 30)
+                   client_key: nil, timeout: 30, retry_for: 30, idempotent: true)
       @timeout = timeout
       @retry_for = retry_for
+      @idempotent = idempotent
       @transport = Transport.new(
         url: url || from_env("TENAX_URL") || "http://127.0.0.1:7890",
         token: token, token_file: token_file || from_env("TENAX_TOKEN_FILE"),
@@ -62,21 +66,25 @@ module Tenax
     # Enqueues a job. The options are those of POST /jobs in docs/api.md by their names there; those that
     # are nil are left out, and times may be Time.
     #
-    # ConnectionFailed with sent?: nobody knows whether it was enqueued. Such an enqueue is repeated only
-    # if the server recognises the job: one with an +alias+, or with a +unique_key+ and +unique_while+
-    # "exists". The answer may then say "duplicate".
+    # Whoever gives the same +idempotency_key+ and the same job again, also after a restart, is answered
+    # as the first time, and no job is added. Without one each call has a key of its own, so that it can
+    # be repeated when its answer is lost.
+    #
+    # ConnectionFailed with sent?: for as long as +retry_for+ there was no answer, and nobody knows whether
+    # the job was enqueued. Without +idempotent+ only what the server recognises is repeated: a job with an
+    # +alias+, or with a +unique_key+ and +unique_while+ "exists", of which the answer may then say
+    # "duplicate".
     # @return [Hash] as POST /jobs answers
-    def enqueue(queue, type, payload = nil, **options)
+    def enqueue(queue, type, payload = nil, idempotency_key: nil, **options)
       job = new_job({ queue: queue, type: type, payload: payload, **options })
-      request("POST", "/jobs", job, repeat: may_repeat?(job))
+      add("/jobs", job, [job], idempotency_key)
     end
 
     # Enqueues all of them or none; each is a Hash of queue, type, payload and options.
     # @return [Array<Hash>]
-    def enqueue_bulk(jobs)
+    def enqueue_bulk(jobs, idempotency_key: nil)
       many = jobs.map { |job| new_job(job.transform_keys(&:to_sym)) }
-      repeat = many.all? { |job| may_repeat?(job) }
-      request("POST", "/jobs/bulk", { jobs: many }, repeat: repeat)["jobs"]
+      add("/jobs/bulk", { jobs: many }, many, idempotency_key)["jobs"]
     end
 
     # A job as it is now, with its payload, and with its runs if they are asked for.
@@ -89,12 +97,13 @@ module Tenax
     # may be repeated when it is not known whether it arrived; without it GET, PUT and DELETE may.
     # @return [Object, nil] the answer's JSON, if it has a body
     def request(method, path, body = nil, repeat: %w[GET PUT DELETE].include?(method),
-                timeout: @timeout, retry_for: @retry_for)
+                timeout: @timeout, retry_for: @retry_for, idempotency_key: nil)
+      headers = idempotency_key.nil? ? {} : { "Idempotency-Key" => idempotency_key }
       content = body.nil? ? nil : JSON.generate(body)
       finish = now + retry_for
       tries = 0
       begin
-        once(method, path, content, timeout)
+        once(method, path, content, timeout, headers)
       rescue ApiError, ConnectionFailed => e
         pause = Client.backoff(tries)
         raise if !again?(e, repeat) || now + pause >= finish
@@ -116,6 +125,12 @@ module Tenax
       value.empty? ? nil : value
     end
 
+    def add(path, body, jobs, key)
+      key ||= SecureRandom.uuid if @idempotent
+      request("POST", path, body, idempotency_key: key,
+                                  repeat: !key.nil? || jobs.all? { |job| may_repeat?(job) })
+    end
+
     def new_job(job)
       { payload: nil }.merge(Client.members(job))
     end
@@ -131,8 +146,8 @@ module Tenax
       NOT_DONE.include?(error.code) || (repeat && FAILING.include?(error.status))
     end
 
-    def once(method, path, content, timeout)
-      status, text = @transport.exchange(method, path, content, timeout)
+    def once(method, path, content, timeout, headers)
+      status, text = @transport.exchange(method, path, content, timeout, headers)
       body = text.nil? || text.empty? ? nil : JSON.parse(text)
       raise ApiError.of(status, body) unless (200..299).cover?(status)
 

@@ -148,21 +148,27 @@ module Tenax
       @stop_at += @worker.grace
       @withdraw_at = now
       @claim_end = now + CLAIM_GRACE
-      @running.each_value(&:stop)
     end
 
     # What a stop makes due.
     def end_handlers
       if @claiming && now >= @claim_end
         @claiming = false # jobs that it still gets are back when their leases are over
-      elsif @claiming && now >= @withdraw_at
-        # Again, as the claim may reach the server after its withdrawal.
-        @withdraw_at = now + 0.3
-        Thread.new { withdraw }
+      elsif @claiming
+        return withdraw_soon # the claim would be handed what the handlers give back
       end
+      @running.each_value(&:stop)
       return if now < @stop_at
 
       @running.each_value { |job| give_back(job) unless @left.key?(job.token) }
+    end
+
+    # Again and again, as the claim may reach the server after its withdrawal.
+    def withdraw_soon
+      return if now < @withdraw_at
+
+      @withdraw_at = now + 0.3
+      Thread.new { withdraw }
     end
 
     def withdraw

@@ -39,9 +39,10 @@ module Tenax
     end
 
     # The status and the text of the answer. Raises ConnectionFailed.
-    def exchange(method, path, content, timeout)
+    def exchange(method, path, content, timeout, headers)
       connection = take
-      request = Net::HTTPGenericRequest.new(method, !content.nil?, true, @uri.path + path, @headers)
+      request = Net::HTTPGenericRequest.new(method, !content.nil?, true, @uri.path + path,
+                                            @headers.merge(headers))
       if content
         request["Content-Type"] = "application/json"
         request.body = content
