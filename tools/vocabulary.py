@@ -43,9 +43,11 @@ OF_NO_TABLE = {
     "status": [{"ok", "read_only", "unreadable"}],  # of GET /health
     "event": [{"gap"}],  # in GET /events
     "messages": [{"taskcluster"}],  # likewise
+    "state": [{"running", "done", "stopped", "failed"}],  # of operations
     "trend": [{"new", "rising", "steady", "falling", "quiet"}],  # of a group of failures
-    # of the actors of GET /audit
-    "kind": [{"anonymous", "token", "certificate", "jwt", "hawk", "server"}],
+    # of the actors of GET /audit; of operations
+    "kind": [{"anonymous", "token", "certificate", "jwt", "hawk", "server"},
+             {"delete", "patch", "cancel", "retry"}],
 }
 # Of documents: they are described by the lists that they are read by.
 OF_READERS = {"apiVersion", "action", "defaultAction", "operator", "mode", "retryLimitPer",
