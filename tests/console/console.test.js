@@ -50,7 +50,7 @@ function useScene() {
         await server.start();
         Object.assign(scene, await play(server));
         scene.views = { now: '#/now', queue: '#/queue/mail', jobs: '#/jobs', job: `#/job/${scene.retried}`,
-            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0', failures: '#/failures',
+            policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0', failures: '#/failures', workers: '#/workers',
             failure: `#/failures/${scene.group}`, audit: '#/audit' };
     });
     after(() => server.clean());
@@ -113,6 +113,7 @@ describe('every view', () => {
             events: [/enqueued/, /requeued/],
             failures: [/connection to <n>\.<n>\.<n>\.<n> refused|connection to .* refused/, /ConnectError/, /exit 137/, /new/],
             failure: [/by hour, the last week/, /no retries/],
+            workers: [/mailer-1/, /working/, /mail/],
             audit: [/putRetryPolicy/, /anonymous/],
         };
         for (const [name, patterns] of Object.entries(words)) {
@@ -199,6 +200,27 @@ describe('acting', () => {
         await untilText(page, /4 jobs would be canceled/, 'dialog');
         await page.click('dialog [data-confirm]');
         await until(async () => (await scene.server.get('/jobs/count?queue=thumbnails&status=dead')).json.count === 4, 'they are');
+    });
+
+    it('makes_a_worker_quiet_and_stops_it', async (t) => {
+        const { server } = scene;
+        const worker = async () => (await server.get('/workers/mailer-1')).json;
+        const page = await visit(t, server, MODES.desk);
+        await page.open('#/workers');
+        await page.click('#mode');
+        const press = async (label) => {
+            const find = `[...document.querySelectorAll("main tr")].find((r) => /mailer-1/.test(r.textContent))
+                ?.querySelectorAll("button")`;
+            await page.until(`[...(${find} ?? [])].some((b) => b.textContent === ${JSON.stringify(label)})`);
+            await page.eval(`[...${find}].find((b) => b.textContent === ${JSON.stringify(label)}).click()`);
+            await page.click('dialog [data-confirm]');
+        };
+        await press('Quiet');
+        await until(async () => (await worker()).quiet, 'it is quiet');
+        await press('Resume');
+        await until(async () => !(await worker()).quiet, 'it is not');
+        await press('Stop');
+        await until(async () => (await worker()).in_flight === 0, 'its jobs have gone back');
     });
 
     it('enqueues_the_job_of_a_cron', async (t) => {

@@ -15,12 +15,13 @@ import { jobs } from './jobs.js';
 import { now } from './now.js';
 import { policies } from './policies.js';
 import { queue } from './queue.js';
+import { workers } from './workers.js';
 
 // A view is a function (parts, params, signal) → element, or a promise of one. Its signal is given
 // when another view takes its place.
-const VIEWS = { now, queue, jobs, job, failures, policies, crons, flow, events, audit };
+const VIEWS = { now, queue, jobs, job, failures, policies, crons, flow, workers, events, audit };
 const NAV = [['now', 'Now'], ['jobs', 'Jobs'], ['failures', 'Failures'], ['policies', 'Policies'], ['crons', 'Crons'],
-    ['flow', 'Flow'], ['events', 'Events'], ['audit', 'Audit']];
+    ['flow', 'Flow'], ['workers', 'Workers'], ['events', 'Events'], ['audit', 'Audit']];
 const PARENT = { queue: 'now', job: 'jobs' };
 
 const main = document.getElementById('main');
@@ -153,7 +154,7 @@ setActing(false);
 
 const KEYS = [
     ['1 – 7', 'in flight, ready, scheduled, dead, queues, blocked, done'],
-    ['g · p · c · f · e · u', 'groups of failures, policies, crons, flow, events, audit'],
+    ['g · p · c · f · w · e · u', 'groups of failures, policies, crons, flow, workers, events, audit'],
     ['↑ ↓', 'move in the list'],
     ['Enter', 'open'],
     ['/', 'search'],
@@ -165,7 +166,7 @@ const KEYS = [
 const GO = {
     1: '#/jobs?status=in_flight', 2: '#/jobs?status=ready', 3: '#/jobs?status=scheduled', 4: '#/jobs?status=dead',
     5: '#/now', 6: '#/jobs?status=blocked', 7: '#/jobs?status=completed',
-    g: '#/failures', p: '#/policies', c: '#/crons', f: '#/flow', e: '#/events', u: '#/audit',
+    g: '#/failures', p: '#/policies', c: '#/crons', f: '#/flow', w: '#/workers', e: '#/events', u: '#/audit',
 };
 
 function showKeys() {

@@ -26,7 +26,7 @@ function entryRow(group, entry) {
         h('td', { class: 'nowrap' }, entry.last_enqueue_at ? `${clock(entry.last_enqueue_at)} (${ago(entry.last_enqueue_at)})` : 'never'),
         h('td', null, h('a', { href: `#/queue/${encodeURIComponent(entry.job.queue)}` }, entry.job.queue),
             h('div', { class: 'hint' }, entry.job.type)),
-        h('td', null, h('div', { class: 'actions' },
+        h('td', { class: 'acts' }, h('div', { class: 'actions' },
             actionButton('Run now', { method: 'POST', path: '/jobs', body: entry.job,
                 text: `Enqueues the job of ${entry.name} once; its clock goes on as it is.`, done: redraw }),
             actionButton(entry.paused ? 'Resume' : 'Pause', { method: 'PATCH', path, body: { paused: !entry.paused },
@@ -42,7 +42,7 @@ function groupCard(group) {
                     body: { paused: !group.paused }, done: redraw }))),
         h('div', { class: 'table', role: 'region', 'aria-label': `Entries of ${group.name}`, tabindex: '0' }, h('table', null,
             h('thead', null, h('tr', null, ['Entry', 'When', 'Next tick', 'Last tick', 'Enqueues', 'Actions'].map((name) =>
-                h('th', { scope: 'col' }, name)))),
+                h('th', { scope: 'col', class: name === 'Actions' ? 'acts' : null }, name)))),
             h('tbody', null, group.entries.map((entry) => entryRow(group, entry))))));
 }
 
