@@ -26,6 +26,8 @@ type NewJob struct {
 	ConcurrencyKey string
 	Group          string
 	RetryPolicies  []string
+	Traceparent    string // the trace that it belongs to
+	Tracestate     string
 	More           map[string]any // further members, by their names there
 }
 
@@ -75,6 +77,8 @@ func (j NewJob) MarshalJSON() ([]byte, error) {
 	addText(all, "alias", j.Alias)
 	addText(all, "concurrency_key", j.ConcurrencyKey)
 	addText(all, "group", j.Group)
+	addText(all, "traceparent", j.Traceparent)
+	addText(all, "tracestate", j.Tracestate)
 	addTime(all, "ready_at", j.ReadyAt)
 	addTime(all, "deadline", j.Deadline)
 	addTime(all, "retain_until", j.RetainUntil)
@@ -100,7 +104,8 @@ type JobData struct {
 	Result         json.RawMessage `json:"result"`
 	Reason         string          `json:"reason"`
 	Resolution     string          `json:"resolution"`
-	Traceparent    string          `json:"traceparent"`
+	Traceparent    string          `json:"traceparent"` // the trace that it belongs to
+	Tracestate     string          `json:"tracestate"`
 	Duplicate      bool            `json:"duplicate"` // of an enqueue: it stands for one that was there
 	Folded         bool            `json:"folded"`    // of an enqueue: it was folded into one that was there
 	Run            int             `json:"run"`       // of a claim: the index of the run, from 0

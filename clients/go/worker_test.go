@@ -203,6 +203,21 @@ func TestAJobThatIsGivenBackHasNotFailed(t *testing.T) {
 		[]any{"completed", 0, "returned", "completed"})
 }
 
+func TestATraceGoesOn(t *testing.T) {
+	b := newBench(t)
+	trace := "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	var told []string
+	b.add(NewJob{Type: "first", Traceparent: trace, Tracestate: "a=1"})
+	b.drain(func(ctx context.Context, job *Job) (any, error) {
+		told = append(told, job.Traceparent, job.Tracestate)
+		if job.Type == "first" {
+			b.add(NewJob{Type: "second", Traceparent: job.Traceparent})
+		}
+		return nil, nil
+	})
+	same(t, "what the runs were told", told, []string{trace, "a=1", trace, ""})
+}
+
 func TestAReportWhoseAnswerIsLostIsRepeated(t *testing.T) {
 	b := newBench(t)
 	good, bad := b.add(NewJob{}), b.add(NewJob{Type: "bad", RetryLimit: Int(0)})

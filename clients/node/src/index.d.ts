@@ -37,6 +37,8 @@ export interface EnqueueOptions {
     concurrency_key?: string;
     retry_policies?: string[];
     group?: string;
+    traceparent?: string;
+    tracestate?: string;
     [name: string]: unknown;
 }
 
@@ -103,7 +105,9 @@ export class Job {
     readonly run: number;
     /** What an earlier run saved. */
     readonly checkpoint: any;
+    /** The trace that it belongs to. */
     readonly traceparent: string | undefined;
+    readonly tracestate: string | undefined;
     /** Aborted when the work has become useless: the lease is lost, or the job was given back. */
     readonly signal: AbortSignal;
     /** Aborted when the worker is about to end, or the run is over. */

@@ -20,7 +20,8 @@ export class Job {
         this.attempts = data.attempts ?? 0; // failures so far
         this.run = data.run ?? 0; // the index of this run, from 0
         this.checkpoint = data.checkpoint; // what an earlier run saved
-        this.traceparent = data.traceparent;
+        this.traceparent = data.traceparent; // the trace that it belongs to
+        this.tracestate = data.tracestate;
         this._client = client;
         this._concluded = false; // it is decided how the run ends
         this._started = performance.now();

@@ -114,6 +114,18 @@ describe('a worker', () => {
         assert.deepEqual(job.runs.map((run) => run.outcome), ['returned', 'completed']);
     });
 
+    it('lets_a_trace_go_on', async () => {
+        const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+        const seen = [];
+        await enqueue('first', { traceparent: trace, tracestate: 'a=1' });
+        await drain(async (job) => {
+            seen.push([job.traceparent, job.tracestate]);
+            if (job.payload === 'first')
+                await enqueue('second', { traceparent: job.traceparent });
+        });
+        assert.deepEqual(seen, [[trace, 'a=1'], [trace, undefined]]);
+    });
+
     it('repeats_a_report_whose_answer_is_lost', async () => {
         const good = await enqueue('good');
         const bad = await enqueue('bad', { retry_limit: 0 });

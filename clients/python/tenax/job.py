@@ -32,7 +32,8 @@ class Job:
         self.attempts: int = data.get("attempts", 0)  #: failures so far
         self.run: int = data.get("run", 0)  #: the index of this run, from 0
         self.checkpoint: Any = data.get("checkpoint")  #: what an earlier run saved
-        self.traceparent: Optional[str] = data.get("traceparent")
+        self.traceparent: Optional[str] = data.get("traceparent")  #: the trace that it belongs to
+        self.tracestate: Optional[str] = data.get("tracestate")
         self._client = client
         self._lost = False
         self._stopping = False

@@ -115,6 +115,18 @@ class Working(unittest.TestCase):
         self.assertEqual((job["status"], job["attempts"]), ("completed", 0))
         self.assertEqual([run["outcome"] for run in job["runs"]], ["returned", "completed"])
 
+    def test_a_trace_goes_on(self):
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        seen = []
+
+        def handler(job):
+            seen.append((job.traceparent, job.tracestate))
+            if job.type == "first":
+                self.enqueue("second", traceparent=job.traceparent)
+        self.enqueue("first", traceparent=trace, tracestate="a=1")
+        self.drain(handler)
+        self.assertEqual(seen, [(trace, "a=1"), (trace, None)])
+
     def test_a_report_whose_answer_is_lost_is_repeated(self):
         good, bad = self.enqueue(), self.enqueue(payload="bad", retry_limit=0)
         for id, verb in ((good, "success"), (bad, "failure")):

@@ -130,6 +130,18 @@ class TestWorker < Minitest::Test
     assert_equal(%w[returned completed], job["runs"].map { |run| run["outcome"] })
   end
 
+  def test_a_trace_goes_on
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    seen = []
+    enqueue("first", traceparent: trace, tracestate: "a=1")
+    drain do |job|
+      seen << [job.traceparent, job.tracestate]
+      enqueue("second", traceparent: job.traceparent) if job.payload == "first"
+      nil
+    end
+    assert_equal [[trace, "a=1"], [trace, nil]], seen
+  end
+
   def test_a_report_whose_answer_is_lost_is_repeated
     good = enqueue("good")
     bad = enqueue("bad", retry_limit: 0)

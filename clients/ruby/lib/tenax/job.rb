@@ -58,9 +58,14 @@ module Tenax
       @data["checkpoint"]
     end
 
-    # @return [String, nil]
+    # @return [String, nil] the trace that it belongs to
     def traceparent
       @data["traceparent"]
+    end
+
+    # @return [String, nil]
+    def tracestate
+      @data["tracestate"]
     end
 
     # The run is over for the server: its lease ran out, or the job was canceled or deleted. Stop the
