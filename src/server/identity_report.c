@@ -85,11 +85,11 @@ static void add_rules(struct table *t, const struct identity_rules *rules)
 static void add_listener(struct buf *out, const char *which, const char *host,
                          const struct settings_tls *tls)
 {
-    buf_print(out, "The %s listener is on %s, %s%s.\n", which, host,
+    buf_print(out, "The %s listener is on %s, %s, %s.\n", which, host,
               gate_is_loopback(host) ? "which only this machine reaches"
                                      : "which other machines may reach",
-              tls->client_ca ? "and asks for certificates"
-              : tls->cert    ? "and speaks TLS"
+              tls->client_ca ? "with TLS and client certificates"
+              : tls->cert    ? "with TLS"
                              : "without TLS");
 }
 

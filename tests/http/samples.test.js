@@ -89,6 +89,10 @@ for (const file of documents.filter((name) => samplesOf(name).length))
                 const judged = spawnSync(path.join(SOURCE, 'tools/promtool'),
                     [path.dirname(BIN), 'check', 'config', name], { encoding: 'utf8' });
                 assert.equal(judged.status, 0, judged.stdout + judged.stderr);
+            } else if (/^issuers:/m.test(text)) {
+                const { code, said } = await run(BIN, ['serve', '--identities', name,
+                    '--print-access', '--root-dir', path.join(dir, 'identities')], { env });
+                assert.equal(code, 0, said);
             } else {
                 const other = new Server({ args: ['--config', name] });
                 await other.start();
