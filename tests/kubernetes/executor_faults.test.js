@@ -161,8 +161,7 @@ describe('a claim whose answer is lost', () => {
 
     it('is_learned_of_long_before_its_lease_is_over', async () => {
         const proxy = await new LosingProxy().start(bed.server);
-        const executor = bed.executor({ args: ['--lease', '1h'] });
-        executor.bed = { server: proxy, kubeconfig: bed.kubeconfig, namespace: bed.namespace };
+        const executor = bed.executor({ server: proxy, args: ['--lease', '1h'] });
         const { id } = await bed.enqueue(executor, pod(['running', 'succeeded']));
         executor.start();
         await bed.status(id, 'completed');
