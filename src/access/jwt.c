@@ -72,21 +72,27 @@ static struct err read_text(struct json_cursor *c, struct arena *a, struct str *
     return json_text(s, a, text);
 }
 
-static struct err read_object(struct str json, struct arena *a, struct jwt *t, member_fn read,
-                              unsigned *seen)
+static struct err read_members(struct json_cursor *c, struct arena *a, struct jwt *t,
+                               member_fn member, unsigned *seen)
 {
-    struct json_cursor c = json_open(json);
-    TRY(json_enter_object(&c));
+    TRY(json_enter_object(c));
     for (bool more;;) {
         struct json_string key;
-        TRY(json_next_member(&c, &more, &key));
+        TRY(json_next_member(c, &more, &key));
         if (!more)
-            return json_close(&c);
+            return json_close(c);
         /* "\u0061lg" must not be passed over as unknown. */
         if (key.escaped)
             return bad("has an escape in the name of a member");
-        TRY(read(&c, key.raw, a, t, seen));
+        TRY(member(c, key.raw, a, t, seen));
     }
+}
+
+static struct err read_object(struct str json, struct arena *a, struct jwt *t, member_fn member,
+                              unsigned *seen)
+{
+    struct json_cursor c = json_open(json);
+    return read_members(&c, a, t, member, seen);
 }
 
 static struct err read_alg(struct json_cursor *c, struct arena *a, enum jwt_alg *alg)
