@@ -146,6 +146,7 @@ struct executor {
     struct rng rng;
     struct remote *server;
     struct renewals *renewals; /* of leases; NULL: none yet */
+    struct list renewals_sent; /* that are not answered; iff renewals */
     struct journal *journal;
     struct kube_config config;
     struct kube_client *kube;

@@ -42,6 +42,7 @@ struct exec_renewal {
     struct executor *x;
     struct id job;
     int64_t run;
+    struct list node; /* in x->renewals_sent */
 };
 
 static span renew_every(const struct executor *x)
@@ -381,6 +382,7 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
     struct executor *x = of->x;
     struct exec_run *r = exec_runs_find(x, of->job, of->run);
     x->renewing--;
+    list_unlink(&of->node);
     free(of);
     note_server(x, a);
     exec_wake(x);
@@ -404,7 +406,8 @@ static void renew(struct executor *x, struct exec_run *r)
     struct exec_renewal *of = ALLOC(struct exec_renewal);
     char text[ID_TEXT_LEN], token[EXEC_TOKEN_LEN + 3];
     int len = snprintf(token, sizeof token, "\"%s\"", r->token);
-    *of = (struct exec_renewal){x, r->job, r->run};
+    *of = (struct exec_renewal){.x = x, .job = r->job, .run = r->run};
+    list_append(&x->renewals_sent, &of->node);
     id_format(r->job, text);
     r->renewing = true;
     x->renewing++;
@@ -426,8 +429,10 @@ static bool wants_lease(const struct exec_run *r)
 
 static void renew_due(struct executor *x, mono now, mono *next)
 {
-    if (!x->renewals)
+    if (!x->renewals) {
         x->renewals = renewals_new(x->server, CALL_TIMEOUT);
+        list_init(&x->renewals_sent);
+    }
     LIST_EACH (n, &x->runs) {
         struct exec_run *r = LIST_OF(n, struct exec_run, node);
         if (r->renewing || !wants_lease(r))
@@ -469,7 +474,13 @@ void exec_leases_stop(struct executor *x)
 void exec_leases_free(struct executor *x)
 {
     buf_fini(&x->claims.adopt_path);
-    if (x->renewals)
-        renewals_free(x->renewals);
+    if (!x->renewals)
+        return;
+    renewals_free(x->renewals);
     x->renewals = NULL;
+    while (!list_is_empty(&x->renewals_sent)) {
+        struct list *node = x->renewals_sent.next;
+        list_unlink(node);
+        free(LIST_OF(node, struct exec_renewal, node));
+    }
 }

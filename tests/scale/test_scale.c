@@ -227,7 +227,7 @@ static void take_all(struct yard *y, size_t n)
 /* Each key has one job in flight and one that is parked. */
 static void play_full_keys(struct yard *y, size_t n)
 {
-    steps_allow(110000); /* the oldest job is searched in the first thousand keys */
+    steps_allow(160000); /* the oldest job is searched in the first thousand keys */
     struct answer a;
     struct command put = {
         .kind = CMD_QUEUE_PUT,
