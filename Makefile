@@ -14,9 +14,9 @@ MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.t
 
 # What sanitizers see of HTTP: the readers of requests, and what begins and ends connections, streams,
 # leases and servers. make test-long has them see all.
-ASAN_HTTP  = armada batch body claim cron damage depend entries events filter gang http2 msgpack mutations \
-	origin policy protocol query restart take taskcluster taskcluster_content taskcluster_messages \
-	taskcluster_refusals tls
+ASAN_HTTP  = access_identities armada audit batch body claim cron damage depend entries events failures \
+	filter gang http2 idempotency msgpack mutations operations origin policy protocol query restart take \
+	taskcluster taskcluster_content taskcluster_messages taskcluster_refusals tls trace workers
 ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
