@@ -25,7 +25,8 @@ void disk_fail_reopens(struct store *disk, unsigned count);
 /* Makes the count-th commit from now on fail; 0: none. As memory_faults.fail_but_keep says. */
 void disk_fail_commit(struct store *disk, unsigned count, enum err_code code, bool keep);
 void disk_crash(struct store *disk, bool apply, bool lose_unsynced);
-/* Records of all kinds except events, the failure history, facts about the store and documents. */
+/* Records of all kinds except events, the failure history, groups of failures, facts about the
+ * store and documents. */
 uint64_t disk_records(struct store *disk, char *kinds, size_t cap);
 
 #endif
