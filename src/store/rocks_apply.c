@@ -2,6 +2,7 @@
 
 /* What the log has comes to the tables. */
 
+#include "store/log_frame.h"
 #include "store/rocks_internal.h"
 
 static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
@@ -30,13 +31,10 @@ static char *write_tables(struct rocks *r, const rocksdb_writeoptions_t *how, co
     return text;
 }
 
-/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
-NODISCARD static struct err counted(struct rocks *r, char *text, size_t len)
+/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. RocksDB stops
+ * writing after it has met damage in the background. */
+static struct err err_of_write(const struct rocks *r, struct err e)
 {
-    /* RocksDB stops writing after it has met damage in the background. */
-    struct err e = rocks_err_of_tables(r, text, ERR_STORE);
-    if (e.code == ERR_OK)
-        e = rocks_log_count(r, len);
     if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
         e.code = ERR_STORE;
     return e;
@@ -44,7 +42,11 @@ NODISCARD static struct err counted(struct rocks *r, char *text, size_t len)
 
 struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len)
 {
-    return counted(r, write_tables(r, r->unlogged, b, number), len);
+    char *text = write_tables(r, r->unlogged, b, number);
+    struct err e = rocks_err_of_tables(r, text, ERR_STORE);
+    if (e.code == ERR_OK)
+        e = rocks_log_count(r, len);
+    return err_of_write(r, e);
 }
 
 bool rocks_try_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len,
@@ -55,6 +57,8 @@ bool rocks_try_apply(struct rocks *r, const struct batch *b, uint64_t number, si
         rocksdb_free(text);
         return false;
     }
-    *result = counted(r, text, len);
+    /* Should the log be full now, the next commit is for the thread, which may wait. */
+    r->logged += log_frame_size(len);
+    *result = err_of_write(r, rocks_err_of_tables(r, text, ERR_STORE));
     return true;
 }
