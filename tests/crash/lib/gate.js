@@ -68,6 +68,12 @@ class Gate {
     res.end(Buffer.concat(parts), () => this.at('told', name));
   }
 
+  /** Who asked is dead: what it asked is given up now, as the kernel would without a gate. Else the
+   * server could still hand a job to the gate, after the next one has asked what is in flight. */
+  hangUp() {
+    this.server.closeAllConnections();
+  }
+
   close() {
     this.server.closeAllConnections();
     this.agent.destroy();
