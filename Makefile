@@ -60,7 +60,8 @@ test: all
 	@tools/setup test
 	@tools/setup packaging
 	@rm -rf $(BUILD)/test-run
-	@TEST_RUN=$(BUILD)/test-run $(MAKE) --no-print-directory -j2 test-waiting test-working
+	@export TEST_RUN=$(BUILD)/test-run; $(MAKE) --no-print-directory -j2 test-waiting test-working || \
+		{ tools/suite --failed; exit 1; }
 	@echo "make test: all of it passed"
 
 # Side by side: suites that mostly wait for others, and those that need the processor. Each suite

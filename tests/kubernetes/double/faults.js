@@ -2,8 +2,9 @@
 'use strict';
 
 // What goes wrong on purpose. A rule is {match, times, rate, …}; match: {verb, resource ("pods",
-// "pods/log"), namespace, name (a pattern), path (a pattern), user}; the first that matches and is
-// not used up acts. What it does, in the order in which it is done:
+// "pods/log"), namespace, name (a pattern; of what is created by JSON, its own name or generateName),
+// path (a pattern), user}; the first that matches and is not used up acts. What it does, in the
+// order in which it is done:
 //
 //   delay: ms                 the answer comes so much later
 //   hang: true                it never comes
@@ -12,6 +13,15 @@
 //   raw: {code, type, text}   an answer that is not the API's, such as a proxy's page
 //   lost: true                it is done, then the connection is closed without an answer
 //   half: true                it is done, the answer breaks off in its middle
+
+function nameOf({ name, body }) {
+    try {
+        const { metadata } = name ? { metadata: { name } } : JSON.parse(body.toString());
+        return metadata.name || metadata.generateName || '';
+    } catch {
+        return ''; // not an object, or not JSON
+    }
+}
 
 class Faults {
     constructor({ random = Math.random } = {}) {
@@ -45,7 +55,7 @@ class Faults {
             ? `${call.resource.resource}/${call.subresource}` : call.resource.resource);
         return (!verb || verb === call.verb) && (!resource || resource === full) &&
             (!namespace || namespace === call.namespace) &&
-            (!name || new RegExp(name).test(call.name || '')) &&
+            (!name || new RegExp(name).test(nameOf(call))) &&
             (!path || new RegExp(path).test(call.path));
     }
 }
