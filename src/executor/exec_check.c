@@ -10,6 +10,7 @@
 #include "client/subcommand.h"
 #include "executor/exec_internal.h"
 #include "kube/kube_review.h"
+#include "kube/kube_trial.h"
 
 #define TRIES_MAX 3
 #define ROLE      "tenax-executor"
@@ -71,6 +72,8 @@ static const char *why_of(enum kube_answer_reason reason)
         return "the API server does not answer";
     case KUBE_ANSWER_MALFORMED:
         return "this is not the answer of an API server";
+    case KUBE_ANSWER_NOT_FOUND:
+        return "the server knows no pods";
     case KUBE_ANSWER_FORBIDDEN:
         return "the API server forbids to ask";
     default:
@@ -84,7 +87,7 @@ static const char *remedy_of(const struct kube_config *k, enum kube_answer_reaso
         return "see client-certificate in";
     if (reason == KUBE_ANSWER_UNTRUSTED)
         return "see certificate-authority, or client-certificate, in";
-    if (is_silence(reason) || reason == KUBE_ANSWER_MALFORMED)
+    if (is_silence(reason) || reason == KUBE_ANSWER_MALFORMED || reason == KUBE_ANSWER_NOT_FOUND)
         return "see server in";
     return "see the user in";
 }
@@ -139,7 +142,7 @@ static void list_missing(struct check *c, const struct kube_review_result *resul
     kube_review_write_role(c->out, ROLE, results, count);
 }
 
-static void on_review(void *ctx, const struct kube_review_result *results, size_t count)
+static void on_tried(void *ctx, const struct kube_review_result *results, size_t count)
 {
     struct check *c = ctx;
     size_t allowed = 0;
@@ -153,6 +156,24 @@ static void on_review(void *ctx, const struct kube_review_result *results, size_
     if (allowed < count)
         list_missing(c, results, count);
     next_namespace(c);
+}
+
+/* A server that was reached and does not answer the question. */
+static bool is_mute(const struct kube_review_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!results[i].answered && !kube_answer_is_not_of_request(results[i].reason))
+            return true;
+    return false;
+}
+
+static void on_review(void *ctx, const struct kube_review_result *results, size_t count)
+{
+    struct check *c = ctx;
+    if (is_mute(results, count))
+        kube_trial_start(c->x->kube, namespace_of(c), accesses, COUNT(accesses), on_tried, c);
+    else
+        on_tried(ctx, results, count);
 }
 
 /* Whether it exists is not for everybody to know; then the review alone says what may be done. */

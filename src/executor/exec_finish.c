@@ -18,6 +18,7 @@
 #include "kube/kube_failure.h"
 
 #define LOG_READ_MAX 262144 /* bytes that are read of each log */
+#define EVENTS_ASKED "500"  /* of all pods that had the name */
 #define EVENTS_MAX   ((size_t)100)
 #define TRIES_MAX    4
 
@@ -72,7 +73,7 @@ static struct exec_run *answered(struct exec_finish *f)
 /* Whether the same is to be asked again, after a while. */
 static bool again(struct exec_finish *f, const struct kube_answer *a)
 {
-    if (!kube_answer_is_passing(a->reason) || f->tries >= TRIES_MAX) {
+    if (!kube_answer_is_not_of_request(a->reason) || f->tries >= TRIES_MAX) {
         f->tries = 0;
         return false;
     }
@@ -195,11 +196,13 @@ static void ask_log(struct exec_finish *f)
 static void ask_events(struct exec_finish *f)
 {
     struct buf path = path_of(f->run, "/events");
-    char selector[EXEC_UID_MAX + 32];
-    snprintf(selector, sizeof selector, "involvedObject.uid=%s", f->run->uid);
-    client_query(&path, "fieldSelector", selector);
-    client_query(&path, "limit", "100");
+    struct buf selector = {0};
+    buf_print(&selector, "involvedObject.name=%s", f->run->name);
+    buf_byte(&selector, '\0');
+    client_query(&path, "fieldSelector", selector.at);
+    client_query(&path, "limit", EVENTS_ASKED);
     ask(f, KUBE_LIST, NULL, &path, on_events);
+    buf_fini(&selector);
 }
 
 static void ask_pod(struct exec_finish *f)
@@ -258,8 +261,9 @@ static enum kube_failure_found found_of(const struct exec_run *r, enum plan_resu
                                                : KUBE_FAILURE_ENDED;
 }
 
-static size_t read_events(const struct exec_finish *f, const struct pod_mask *mask, struct arena *a,
-                          struct kube_pod_event *to)
+/* Those of this pod: another one may have had its name. */
+static size_t read_events(const struct exec_finish *f, const struct kube_pod *p,
+                          const struct pod_mask *mask, struct arena *a, struct kube_pod_event *to)
 {
     size_t n = 0;
     struct str object;
@@ -267,7 +271,8 @@ static size_t read_events(const struct exec_finish *f, const struct pod_mask *ma
         return 0;
     struct view_list l = view_list(view_get(buf_view(&f->events), "items"));
     while (n < EVENTS_MAX && view_next(&l, &object)) {
-        if (kube_pod_event_read(object, a, &to[n]).code != ERR_OK)
+        if (kube_pod_event_read(object, a, &to[n]).code != ERR_OK ||
+            !kube_failure_is_about(p, &to[n]))
             continue;
         pod_report_mask_event(&to[n], mask, a);
         n++;
@@ -289,7 +294,7 @@ static bool write_pod(const struct executor *x, const struct exec_run *r, enum p
     (void)read_mask(str_from(r->pod_text), &a, &mask);
     pod_report_mask(&p, &mask, &a);
     struct kube_pod_event *events = arena_get(&a, EVENTS_MAX * sizeof *events);
-    size_t count = read_events(r->finish, &mask, &a, events);
+    size_t count = read_events(r->finish, &p, &mask, &a, events);
     span waited = result == PLAN_UNSCHEDULABLE ? x->settings->limits.scheduling
                                                : x->settings->limits.initializing;
     struct kube_failure f =

@@ -131,8 +131,9 @@ struct exec_namespace {
     struct executor *x;
     const char *name;
     struct kube_watch *watch;
-    bool synced; /* has been listed */
-    bool failing;
+    bool synced;       /* has been listed */
+    bool failing;      /* that has been said */
+    uint32_t failures; /* in a row */
 };
 
 struct exec_counters {
@@ -248,6 +249,8 @@ void exec_watch_seen(struct executor *x, struct str object);
 bool exec_watch_synced(const struct executor *x);
 /* ... and are being watched now. */
 bool exec_watch_live(const struct executor *x);
+/* Pods may be made: all namespaces have been listed, and are being watched as far as is known. */
+bool exec_watch_usable(const struct executor *x);
 /* A pod that should long be gone, and is not: its node does not answer. */
 void exec_watch_check_overdue(struct exec_run *r, mono now, mono *next);
 /* A pod that has found no node for a while, and must stay off one. */

@@ -363,6 +363,11 @@ static void claim_if_room(struct executor *x, mono now, mono *next)
     bool left_out;
     if (x->stopping)
         return;
+    /* While the cluster is away others may have them. */
+    if (!exec_watch_usable(x)) {
+        withdraw(x);
+        return;
+    }
     size_t n = probing(x, room(x, &queues, &left_out), now, next);
     if (c->claim && ((c->left_out && !left_out) || n > 2 * c->asked)) {
         withdraw(x); /* what it asks for is not what there is room for by now */

@@ -299,18 +299,41 @@ static void add_masked(struct executor *x, struct exec_run *r, struct str text, 
     arena_fini(&a);
 }
 
+/* What the message does not say of the causes: "spec.containers[0].image: Required value". */
+static void add_causes(const struct kube_answer *a, struct buf *b)
+{
+    for (size_t i = 0; i < a->cause_count; i++) {
+        const struct kube_answer_cause *c = &a->causes[i];
+        if (!c->field.len || memmem(a->message.at, a->message.len, c->field.at, c->field.len))
+            continue;
+        buf_print(b, "%s%.*s", b->len ? "; " : "", STR_ARG(c->field));
+        if (c->message.len)
+            buf_print(b, ": %.*s", STR_ARG(c->message));
+    }
+}
+
+static void add_why(struct executor *x, struct exec_run *r, const struct kube_answer *a,
+                    struct buf *why)
+{
+    struct buf said = {0};
+    buf_str(&said, a->message);
+    add_causes(a, &said);
+    if (said.len) {
+        buf_lit(why, ": ");
+        add_masked(x, r, buf_view(&said), why);
+    } else {
+        buf_print(why, " with status %ld", a->status);
+    }
+    buf_fini(&said);
+}
+
 /* The cluster would refuse it again, or has no room for it. */
 static void refused(struct executor *x, struct exec_run *r, const struct kube_answer *a)
 {
     bool quota = a->reason == KUBE_ANSWER_QUOTA;
     struct buf why = {0};
     buf_print(&why, "the cluster refuses pod %s in namespace %s", r->name, namespace_of(x, r));
-    if (a->message.len) {
-        buf_lit(&why, ": ");
-        add_masked(x, r, a->message, &why);
-    } else {
-        buf_print(&why, " with status %ld", a->status);
-    }
+    add_why(x, r, a, &why);
     if (quota) {
         x->counters.no_room++;
         x->no_room_streak++;
@@ -327,7 +350,8 @@ static void on_created(void *ctx, const struct kube_answer *a)
     struct exec_run *r = answered(ctx, &x);
     if (!r)
         return;
-    if (a->reason == KUBE_ANSWER_ALREADY_EXISTS) {
+    /* Also a conflict: not every server says which one it is. */
+    if (a->reason == KUBE_ANSWER_ALREADY_EXISTS || a->reason == KUBE_ANSWER_CONFLICT) {
         look_at_existing(x, r); /* still a creation under way */
         return;
     }
@@ -338,7 +362,9 @@ static void on_created(void *ctx, const struct kube_answer *a)
         x->no_room_streak = 0;
         x->counters.created++;
         exec_watch_seen(x, a->object);
-    } else if (kube_answer_is_passing(a->reason) || a->reason == KUBE_ANSWER_CONFLICT) {
+    } else if (kube_answer_is_not_of_request(a->reason)) {
+        if (!kube_answer_is_passing(a->reason) && !r->tries)
+            log_warn("pod %s cannot be created: %.*s; trying again", r->name, STR_ARG(a->message));
         later(x, r, a->retry_after);
     } else {
         refused(x, r, a);

@@ -8,7 +8,7 @@
  * Records, as JSON:
  *   {"is":"report","job":ID,"run":N,"token":T,"verb":"failure","held":B,"preempted":B,
  *    "postpone":MS,"body":MEMBERS}
- *   {"is":"pod","job":ID,"run":N,"uid":U,"namespace":NS,"name":NAME} */
+ *   {"is":"pod","job":ID,"run":N,"at":MS,"uid":U,"namespace":NS,"name":NAME} */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,6 +86,20 @@ static char *copy_text(struct str s)
     return s.len ? alloc_text(s.at, s.len) : NULL;
 }
 
+/* When the pod was first seen, so that a restart gives it no more time to find a node. A clock that
+ * was set back meanwhile says nothing. */
+static mono seen_at(struct str json)
+{
+    int64_t at;
+    mono now = when_mono();
+    if (!view_int(json, "at", &at) || at <= 0)
+        return (mono){0};
+    int64_t ago = when_now().ms - at;
+    if (ago < 0)
+        return (mono){0};
+    return (mono){ago < now.ns / 1000000 ? now.ns - ago * 1000000 : 1};
+}
+
 static void load_pod(struct executor *x, struct journal_record *record, struct id job, int64_t run,
                      struct arena *a)
 {
@@ -98,6 +112,7 @@ static void load_pod(struct executor *x, struct journal_record *record, struct i
         return;
     }
     r->pod_record = record;
+    r->plan.created = seen_at(json);
     r->adopted = true;
     r->ready = EXEC_READY_ASKED;
     memcpy(r->uid, uid.at, uid.len);
@@ -141,7 +156,7 @@ void exec_reports_pod(struct executor *x, struct exec_run *r)
     if (r->pod_record || !r->name || !*r->uid)
         return;
     begin_record(&b, "pod", r);
-    buf_lit(&b, ",\"uid\":");
+    buf_print(&b, ",\"at\":%" PRId64 ",\"uid\":", when_now().ms);
     json_write_string(&b, str_from(r->uid));
     buf_lit(&b, ",\"namespace\":");
     json_write_string(&b, str_from(r->namespace));

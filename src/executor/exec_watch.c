@@ -240,10 +240,18 @@ static void on_synced(void *ctx)
     struct exec_namespace *ns = ctx;
     if (!ns->synced)
         find_gone(ns->x, ns->name);
+    ns->synced = true;
+    ns->failures = 0;
+    exec_wake(ns->x);
+}
+
+static void on_opened(void *ctx)
+{
+    struct exec_namespace *ns = ctx;
     if (ns->failing)
         log_info("pods of namespace %s are watched again", ns->name);
-    ns->synced = true;
     ns->failing = false;
+    ns->failures = 0;
     exec_wake(ns->x);
 }
 
@@ -254,6 +262,8 @@ static void on_failed(void *ctx, const struct kube_answer *a)
         log_warn("cannot watch the pods of namespace %s: %.*s; trying again", ns->name,
                  STR_ARG(a->message));
     ns->failing = true;
+    ns->failures++;
+    exec_wake(ns->x);
 }
 
 void exec_watch_start(struct executor *x)
@@ -274,6 +284,7 @@ void exec_watch_start(struct executor *x)
         spec.changed = on_changed;
         spec.removed = on_removed;
         spec.synced = on_synced;
+        spec.opened = on_opened;
         spec.failed = on_failed;
         spec.ctx = ns;
         ns->watch = kube_watch_new(x->kube, &spec);
@@ -293,6 +304,15 @@ bool exec_watch_synced(const struct executor *x)
 {
     for (size_t i = 0; i < x->namespace_count; i++)
         if (!x->namespaces[i].synced)
+            return false;
+    return true;
+}
+
+/* One failure is a watch that broke off, and is opened again by now. */
+bool exec_watch_usable(const struct executor *x)
+{
+    for (size_t i = 0; i < x->namespace_count; i++)
+        if (!x->namespaces[i].synced || x->namespaces[i].failures > 1)
             return false;
     return true;
 }

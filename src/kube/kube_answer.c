@@ -46,6 +46,13 @@ bool kube_answer_is_passing(enum kube_answer_reason reason)
     }
 }
 
+bool kube_answer_is_not_of_request(enum kube_answer_reason reason)
+{
+    return kube_answer_is_passing(reason) || reason == KUBE_ANSWER_UNAUTHORIZED ||
+           reason == KUBE_ANSWER_UNTRUSTED || reason == KUBE_ANSWER_MALFORMED ||
+           reason == KUBE_ANSWER_OTHER;
+}
+
 bool kube_answer_is_unheard(enum kube_answer_reason reason)
 {
     switch (reason) {

@@ -55,6 +55,9 @@ const char *kube_answer_reason_name(enum kube_answer_reason reason);
 /* Worth trying again unchanged: too many requests, faults of the server, of the connection, of
  * credentials. */
 bool kube_answer_is_passing(enum kube_answer_reason reason);
+/* Nothing in the request is at fault, although trying again at once is no use: credentials or a
+ * certificate that are refused, or what stands between; and everything that is passing. */
+bool kube_answer_is_not_of_request(enum kube_answer_reason reason);
 /* The request was certainly not acted on; otherwise it may have been. */
 bool kube_answer_is_unheard(enum kube_answer_reason reason);
 

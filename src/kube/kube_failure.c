@@ -91,7 +91,8 @@ static const struct kube_pod_condition *disruption(const struct kube_pod *p)
 bool kube_failure_is_preempted(const struct kube_pod *p)
 {
     const struct kube_pod_condition *c = disruption(p);
-    return is(p->reason, "Preempting") || (c && is(c->reason, "PreemptionByScheduler"));
+    return is(p->reason, "Preempting") || is(p->reason, "Preempted") ||
+           (c && is(c->reason, "PreemptionByScheduler"));
 }
 
 bool kube_failure_is_node_lost(const struct kube_pod *p)
@@ -363,7 +364,7 @@ static void describe_all(struct report *r)
 
 /* --- events --- */
 
-static bool is_about(const struct kube_pod *p, const struct kube_pod_event *e)
+bool kube_failure_is_about(const struct kube_pod *p, const struct kube_pod_event *e)
 {
     if (!e->about_pod)
         return false;
@@ -407,7 +408,7 @@ static void tell_events(struct report *r, const struct kube_pod_event *events, s
     const struct kube_pod_event **some = arena_get(r->arena, (count + 1) * sizeof(*some));
     size_t n = 0;
     for (size_t i = 0; i < count; i++)
-        if (is_about(r->pod, &events[i]) && matters(&events[i]))
+        if (kube_failure_is_about(r->pod, &events[i]) && matters(&events[i]))
             some[n++] = &events[i];
     qsort(some, n, sizeof *some, by_time);
     size_t from = n > KUBE_FAILURE_EVENTS_MAX ? n - KUBE_FAILURE_EVENTS_MAX : 0;

@@ -78,6 +78,8 @@ struct kube_failure kube_failure(const struct kube_pod *p, enum kube_failure_fou
  * "PodNodeLost", "PodDeleted", "PodFailed". */
 const char *kube_failure_name(enum kube_failure_cause cause);
 
+/* The event is about that pod: by its uid where both say it, else by its name. */
+bool kube_failure_is_about(const struct kube_pod *p, const struct kube_pod_event *e);
 /* The pod makes way for others with a higher priority: its owner may count it as preempted although
  * it has not ended. */
 bool kube_failure_is_preempted(const struct kube_pod *p);

@@ -357,6 +357,8 @@ static void on_opened(void *ctx)
     w->started = true;
     w->live = w->listed;
     uv_timer_start(&w->timer, on_settled, SETTLED_MS, 0);
+    if (w->live && w->spec.opened)
+        w->spec.opened(w->spec.ctx);
 }
 
 static void leave_stream(struct kube_watch *w)

@@ -43,6 +43,8 @@ struct kube_watch_spec {
     void (*removed)(void *ctx, const struct kube_watch_object *o);
     /* A list is complete: everything that exists was reported. */
     void (*synced)(void *ctx);
+    /* NULL, or called when a watch has been opened: kube_watch_is_live is true. */
+    void (*opened)(void *ctx);
     /* NULL, or called when a list or watch failed for another reason than its end; it is tried
      * again by itself. The answer is valid during the call. */
     void (*failed)(void *ctx, const struct kube_answer *answer);

@@ -23,6 +23,7 @@ static void turn_until_served(struct exec_rig *e, mono now, int served)
 static void adopt_none(struct exec_rig *e)
 {
     e->x.claims.adopted = true;
+    e->namespace.synced = true;
 }
 
 static const char *job(int n, int run, int64_t taken_at, const char *more)
@@ -125,6 +126,26 @@ static void a_claim_asks_for_as_many_as_there_is_room_for(void **state)
     exec_rig_assert_request(e, 0, "POST /jobs/claim");
     assert_true(exec_rig_body_has(e, 0, "{\"queues\":[\"a\"],\"count\":7,\"lease_ms\":30000,"));
     assert_true(e->x.claims.left_out);
+}
+
+static void no_job_is_asked_for_while_the_cluster_is_away(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->namespace.synced = false; /* its pods have never been listed */
+    turn(e, when_mono());
+    assert_int_equal(remote_count(e->x.server), 0);
+    e->namespace.synced = true;
+    e->namespace.failures = 2;
+    turn(e, when_mono());
+    assert_int_equal(remote_count(e->x.server), 0);
+    e->x.claims.claim = (struct remote_call *)e; /* one waits at the server */
+    turn_until_served(e, when_mono(), 1);
+    exec_rig_assert_request(e, 0, "DELETE /jobs/claim?worker=" NAME);
+    e->x.claims.claim = NULL;
+    e->namespace.failures = 1; /* a watch that broke off */
+    turn_until_served(e, when_mono(), 2);
+    exec_rig_assert_request(e, 1, "POST /jobs/claim");
 }
 
 static void a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out(void **state)
@@ -414,6 +435,7 @@ int main(void)
         TEST(a_job_is_claimed_again_of_which_only_an_earlier_run_is_known),
         TEST(nothing_is_asked_for_before_it_is_known_what_is_in_flight),
         TEST(a_claim_asks_for_as_many_as_there_is_room_for),
+        TEST(no_job_is_asked_for_while_the_cluster_is_away),
         TEST(a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out),
         TEST(after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours),
         TEST(an_executor_that_ends_asks_for_nothing),

@@ -132,10 +132,13 @@ static void a_pod_that_was_created_is_known_after_a_restart(void **state)
     exec_reports_pod(&e->x, r);
     assert_int_equal(records(e), 1);
     RIG_AWAIT(e->rig, r->pod_record->kept);
+    mono kept = when_after(when_mono(), (span){1}); /* a record is in milliseconds */
     restart(e);
     r = exec_runs_find(&e->x, exec_rig_id(1), 2);
     assert_non_null(r);
     assert_true(r->adopted);
+    /* Its time to find a node did not begin anew. */
+    assert_true(r->plan.created.ns > 0 && r->plan.created.ns <= kept.ns);
     assert_int_equal(r->plan.lease, PLAN_HELD);
     assert_string_equal(r->name, "tenax-x-0-2");
     assert_string_equal(r->uid, "u-1");

@@ -6,7 +6,9 @@
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
+const http = require('node:http');
 const net = require('node:net');
+const os = require('node:os');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { run } = require('../http/harness');
@@ -129,14 +131,25 @@ describe('executor --check with rights that are not enough', { skip: onlyDouble 
             [{ apiGroups: [''], resources: ['pods'], verbs: ['watch'] }]);
     });
 
-    it('says_so_when_the_cluster_does_not_say_what_it_allows', async () => {
-        double.fault({ match: { verb: 'create', resource: 'selfsubjectaccessreviews' }, status: 403,
-            message: 'no questions' });
-        const ran = await check(as(ALL), '--namespace', 'jobs');
-        double.clearFaults();
-        assert.equal(ran.code, 1);
-        assert.match(ran.stderr, /forbids to ask: .*no questions/);
-    });
+    for (const status of [403, 404])
+        it(`tries_it_where_questions_are_answered_with_${status}`, async () => {
+            double.fault({ match: { verb: 'create', resource: 'selfsubjectaccessreviews' }, status });
+            try {
+                const all = await check(as(ALL), '--namespace', 'jobs');
+                assert.equal(all.code, 0, all.stderr);
+                for (const missing of ALL) {
+                    const ran = await check(as(ALL.filter((one) => one !== missing)), '--namespace',
+                        'jobs');
+                    assert.equal(ran.code, 1, ran.stdout);
+                    assert.equal(ran.stderr,
+                        `tenax executor: namespace jobs: missing: ${missing}\n`);
+                    assert.deepEqual(granted(ran.stdout), [`jobs: ${missing}`]);
+                }
+                assert.deepEqual((await double.request('GET', '/api/v1/namespaces/jobs/pods')).items, []);
+            } finally {
+                double.clearFaults();
+            }
+        });
 
     it('says_that_a_token_is_not_accepted_without_showing_it', async () => {
         const file = as(ALL);
@@ -202,12 +215,8 @@ describe('executor --check and certificates', { skip: onlyDouble }, () => {
 });
 
 describe('executor --check without an API server', () => {
-    it('says_that_nobody_answers', async () => {
-        const server = net.createServer().listen(0, '127.0.0.1');
-        await new Promise((resolve) => server.once('listening', resolve));
-        const { port } = server.address();
-        await new Promise((resolve) => server.close(resolve));
-        const dir = fs.mkdtempSync(path.join(require('node:os').tmpdir(), 'tenax-check-'));
+    async function checkAt(port) {
+        const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-check-'));
         const file = path.join(dir, 'kubeconfig');
         fs.writeFileSync(file, JSON.stringify({ apiVersion: 'v1', kind: 'Config',
             clusters: [{ name: 'a', cluster: { server: `http://127.0.0.1:${port}` } }],
@@ -215,9 +224,32 @@ describe('executor --check without an API server', () => {
             contexts: [{ name: 'a', context: { cluster: 'a', user: 'a' } }], 'current-context': 'a' }));
         const ran = await check(file);
         fs.rmSync(dir, { recursive: true });
+        return ran;
+    }
+
+    it('says_that_nobody_answers', async () => {
+        const server = net.createServer().listen(0, '127.0.0.1');
+        await new Promise((resolve) => server.once('listening', resolve));
+        const { port } = server.address();
+        await new Promise((resolve) => server.close(resolve));
+        const ran = await checkAt(port);
         assert.equal(ran.code, 3, ran.stderr);
         assert.match(ran.stderr, /the API server does not answer: cannot reach http:/);
         assert.ok(!ran.stderr.includes(TOKEN));
+    });
+
+    it('says_that_another_server_answers', async () => {
+        const server = http.createServer((req, res) => {
+            res.statusCode = 404;
+            res.end('there is nothing here');
+        }).listen(0, '127.0.0.1');
+        await new Promise((resolve) => server.once('listening', resolve));
+        const { port } = server.address();
+        const ran = await checkAt(port);
+        server.close();
+        server.closeAllConnections();
+        assert.equal(ran.code, 1, ran.stdout);
+        assert.match(ran.stderr, /the server knows no pods: HTTP 404: there is nothing here/);
     });
 
     it('says_what_is_wrong_with_a_kubeconfig', async () => {

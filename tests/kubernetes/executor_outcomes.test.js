@@ -33,12 +33,23 @@ describe('the creation of a pod', () => {
         ['a connection that closes before anything is done', { drop: true }],
         ['an answer that is lost', { lost: true }],
         ['an answer that breaks off', { half: true }],
+        // Neither is about the pod: a token that is being replaced, and what stands between.
+        ['credentials that are refused', { status: 401 }],
+        ['the page of a proxy', { raw: { code: 200, type: 'text/html', text: '<p>Hello</p>' } }],
     ])
         it(`is_tried_again_after_${what.replaceAll(' ', '_')}`, { skip: onlyDouble }, async () => {
             bed.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 2, ...fault });
             const { id } = await bed.enqueue(executor, pod(QUICK));
             await completes(id);
         });
+
+    it('that_was_done_is_known_also_by_a_conflict_without_a_reason', { skip: onlyDouble }, async () => {
+        const match = { verb: 'create', resource: 'pods' };
+        bed.double.fault({ match, times: 1, lost: true });
+        bed.double.fault({ match, raw: { code: 409, type: 'text/plain', text: 'it is there' } });
+        const { id } = await bed.enqueue(executor, pod(QUICK));
+        await completes(id);
+    });
 
     // Dead at the first attempt, although it has retries.
     async function dies(payload, reason) {
@@ -54,6 +65,15 @@ describe('the creation of a pod', () => {
         const payload = pod(QUICK);
         payload.podSpec.containers[0].name = 'Not_A_Name';
         await dies(payload, /Not_A_Name|containers\[0\]\.name/);
+    });
+
+    it('of_an_invalid_pod_names_what_only_the_causes_name', { skip: onlyDouble }, async () => {
+        const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'Invalid', code: 422,
+            message: 'Pod is invalid', details: { kind: 'Pod', causes: [{ reason: 'FieldValueRequired',
+                message: 'Required value', field: 'spec.containers[0].image' }] } };
+        bed.double.fault({ match: { verb: 'create', resource: 'pods' },
+            raw: { code: 422, type: 'application/json', text: JSON.stringify(status) } });
+        await dies(pod(QUICK), /: Pod is invalid; spec\.containers\[0\]\.image: Required value$/);
     });
 
     it('in_an_unknown_namespace_is_final_and_names_it', async () => {
