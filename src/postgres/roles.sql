@@ -1,0 +1,7 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Who may do what: the role that owns the schema everything, which is what servers need, and members
+-- of tenax_producer enqueue.
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenax FROM PUBLIC;
+GRANT USAGE ON SCHEMA tenax TO tenax_producer;
