@@ -141,6 +141,13 @@ static struct err log_in(struct amqp_session *s, const struct amqp_settings *set
     return amqp_session_check(s, amqp_get_rpc_reply(s->state), "cannot open a channel");
 }
 
+/* The library's own words for the most frequent mistake help nobody. */
+static const char *why_not(int status)
+{
+    return status == AMQP_STATUS_SOCKET_ERROR ? "it refuses, or cannot be reached"
+                                              : amqp_error_string2(status);
+}
+
 static struct err connect_to(struct amqp_session *s, const struct amqp_settings *settings,
                              const struct amqp_address *address)
 {
@@ -151,8 +158,7 @@ static struct err connect_to(struct amqp_session *s, const struct amqp_settings 
     TRY(make_socket(s, settings->tls, address->host, &socket));
     int status = amqp_socket_open_noblock(socket, address->host, address->port, &timeout);
     if (status != AMQP_STATUS_OK)
-        return err_make(ERR_BROKER, "cannot connect to %s: %s", s->peer,
-                        amqp_error_string2(status));
+        return err_make(ERR_BROKER, "cannot connect to %s: %s", s->peer, why_not(status));
     return log_in(s, settings);
 }
 

@@ -24,6 +24,7 @@ struct build_delivery {
     enum build_channel channel;
     struct str body;
     uint32_t failures; /* how often it has failed before; see retry */
+    bool redelivered;  /* it may have been worked on before, in part, by whomever */
     uint32_t looks;    /* x-retry-count: how often the pod was looked at before */
     instant started;   /* x-build-start-time: when the build was; none: unknown */
 };

@@ -64,7 +64,12 @@ static int open_below(int at, const char *name)
         .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
-    return (int)syscall(SYS_openat2, at, name, &how, sizeof how);
+    int fd = (int)syscall(SYS_openat2, at, name, &how, sizeof how);
+    /* Older kernels, and containers whose seccomp filter does not know it. Of a single name that is
+     * no link this is as strict. */
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        fd = openat(at, name, (int)how.flags);
+    return fd;
 }
 
 static struct err failed(const char *what, const char *name)

@@ -90,8 +90,8 @@ struct err build_connect_make(struct build_connect *c, struct build_settings *s)
     c->settings = (struct amqp_settings){
         .addresses = c->addresses,
         .vhost = build_settings_vhost(s),
-        .user = build_text(s, BUILD_USERNAME),
-        .password = build_text(s, BUILD_PASSWORD),
+        .user = build_settings_credential(s, BUILD_USERNAME),
+        .password = build_settings_credential(s, BUILD_PASSWORD),
         .connect_timeout = {10000},
         .heartbeat = option(s, "heartbeatIntervalInSeconds", 20),
         .name = "tenax build-worker",

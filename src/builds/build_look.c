@@ -63,8 +63,9 @@ static void is_running(struct build_work *k, const struct kube_pod *p)
  * deleted by hand, before it ran; a build that has ended otherwise takes no status any more. */
 static void is_gone(struct build_work *k)
 {
+    bool last = k->d->looks >= k->w->s->limits.looks_max;
     k->w->count.builds_gone++;
-    if (build_work_is_over(k) || !instant_is_set(k->d->started)) {
+    if (build_work_is_over(k) || (!instant_is_set(k->d->started) && !last)) {
         log_info("build %.*s has no pod any more: there is nothing to verify",
                  NAME_ARG(k->m.build));
         build_work_done(k);

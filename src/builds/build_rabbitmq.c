@@ -67,6 +67,7 @@ static void on_delivered(void *ctx, struct amqp_delivery *from)
         .shown = {.channel = (enum build_channel)from->queue,
                   .body = from->body,
                   .failures = failures_of(r, from),
+                  .redelivered = from->redelivered,
                   .looks = count_of(from, STR("x-retry-count")),
                   .started = start_of(from)},
         .from = from,
@@ -94,11 +95,11 @@ void rabbitmq_settle(struct rabbitmq *r, struct rabbitmq_delivery *d, enum amqp_
 
 /* --- the links --- */
 
-/* Each reason once, however often it comes. */
+/* Each reason once, however often it comes, and for both connections. */
 static void say(struct rabbitmq *r, const struct amqp_link *link, const char *why)
 {
     char *said = r->said[link == r->in];
-    if (strcmp(said, why) != 0)
+    if (strcmp(r->said[0], why) != 0 && strcmp(r->said[1], why) != 0)
         log_warn("%s; tried again", why);
     snprintf(said, sizeof r->said[0], "%s", why);
 }

@@ -263,12 +263,9 @@ static int hex(char c)
                                   : -1;
 }
 
-const char *build_settings_vhost(struct build_settings *s)
+/* With the escapes of URLs (%40) read; what is no escape stays as it is. */
+static const char *unescape(struct build_settings *s, const char *from)
 {
-    const char *from = build_text(s, BUILD_VHOST);
-    from += *from == '/';
-    if (!*from)
-        return "/";
     char *out = arena_get(&s->memory, strlen(from) + 1), *to = out;
     for (; *from; from++) {
         if (*from == '%' && hex(from[1]) >= 0 && hex(from[2]) >= 0) {
@@ -280,4 +277,16 @@ const char *build_settings_vhost(struct build_settings *s)
     }
     *to = '\0';
     return out;
+}
+
+const char *build_settings_vhost(struct build_settings *s)
+{
+    const char *from = build_text(s, BUILD_VHOST);
+    from += *from == '/';
+    return *from ? unescape(s, from) : "/";
+}
+
+const char *build_settings_credential(struct build_settings *s, enum build_setting which)
+{
+    return unescape(s, build_text(s, which));
 }

@@ -73,5 +73,8 @@ void build_settings_markdown(struct buf *b);
 
 /* The virtual host without the slash that the original's URL needs before it. */
 const char *build_settings_vhost(struct build_settings *s);
+/* BUILD_USERNAME or BUILD_PASSWORD as it is sent. The original puts both into a URL, so that those
+ * of its deployments have the escapes of one, such as %40. */
+const char *build_settings_credential(struct build_settings *s, enum build_setting which);
 
 #endif

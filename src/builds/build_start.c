@@ -47,10 +47,19 @@ static void on_first_look(void *ctx, const struct build_kube_answer *a)
 
 /* --- the pod --- */
 
+static void is_there(struct build_work *k, struct str pod)
+{
+    const struct build_worker_settings *s = k->w->s;
+    log_info("build %.*s: pod %.*s is there", NAME_ARG(k->m.build), STR_ARG(pod));
+    if (s->timer || !s->verify)
+        k->w->p.kube->ops->list(k->w->p.kube, k->label, on_first_look, k);
+    else
+        verify_soon(k, s->limits.delay);
+}
+
 static void on_created(void *ctx, const struct build_kube_answer *a)
 {
     struct build_work *k = ctx;
-    const struct build_worker_settings *s = k->w->s;
     if (a->result == BUILD_KUBE_FINAL) {
         build_work_fail(k, a->why);
         return;
@@ -62,17 +71,37 @@ static void on_created(void *ctx, const struct build_kube_answer *a)
         return;
     }
     k->w->count.pods_created++;
-    log_info("build %.*s: pod %.*s is there", NAME_ARG(k->m.build), STR_ARG(k->pod.name));
-    if (s->timer || !s->verify)
-        k->w->p.kube->ops->list(k->w->p.kube, k->label, on_first_look, k);
-    else
-        verify_soon(k, s->limits.delay);
+    is_there(k, k->pod.name);
 }
 
-static void create(void *ctx)
+static void create(struct build_work *k)
+{
+    k->w->p.kube->ops->create(k->w->p.kube, k->label, k->pod.json, on_created, k);
+}
+
+/* --- a message that comes again --- */
+
+static void on_sought(void *ctx, const struct build_kube_answer *a)
 {
     struct build_work *k = ctx;
-    k->w->p.kube->ops->create(k->w->p.kube, k->label, k->pod.json, on_created, k);
+    const struct kube_pod *p = a->result == BUILD_KUBE_DONE ? build_work_pod(a) : NULL;
+    if (a->result == BUILD_KUBE_FAILED)
+        on_created(k, a);
+    else if (p && !instant_is_set(p->deleted_at))
+        is_there(k, p->name);
+    else /* perhaps it may create pods, and not list them */
+        create(k);
+}
+
+/* The pod's name alone keeps a second one away, if this worker made the first. Screwdriver's own
+ * worker draws names by chance: while it is being replaced, its messages come here. */
+static void create_once(void *ctx)
+{
+    struct build_work *k = ctx;
+    if (k->d->redelivered || k->d->failures > 0)
+        k->w->p.kube->ops->list(k->w->p.kube, k->label, on_sought, k);
+    else
+        create(k);
 }
 
 void build_start_begin(struct build_work *k)
@@ -92,7 +121,7 @@ void build_start_begin(struct build_work *k)
         return;
     }
     if (!s->timer) {
-        create(k);
+        create_once(k);
         return;
     }
     k->started = s->now();
@@ -101,5 +130,5 @@ void build_start_begin(struct build_work *k)
                             .length = s->init_timeout,
                             .started = k->started,
                             .config = k->m.config_json};
-    build_timers_set(k->w->p.timers, &t, create, k);
+    build_timers_set(k->w->p.timers, &t, create_once, k);
 }

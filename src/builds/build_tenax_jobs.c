@@ -224,6 +224,7 @@ void tenax_job_take(struct tenax *t, enum build_channel channel, struct str job,
     }
     struct tenax_delivery *d = add(t, channel, id, job);
     d->token = alloc_text(token.at, token.len);
+    d->shown.redelivered = lost;
     /* The lease of one that was found again may be almost over. */
     d->due = lost ? when_mono() : renew_at(when_mono());
     tenax_wake(t, d->due);

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define AGAIN_MAX_MS (INT64_C(40) * 24 * 3600 * 1000) /* no broker keeps a message for ever */
+
 struct build_verify_limits build_verify_defaults(void)
 {
     return (struct build_verify_limits){
@@ -70,5 +72,6 @@ struct build_verify build_verify(const struct build_verify_limits *l,
         return stop(BUILD_VERIFY_FAIL, "Build failed to start: its pod was not ready in time");
     if (k->verdict.start == KUBE_VERDICT_WAITING)
         return again(l->delay);
-    return again((span){l->delay.ms + (int64_t)k->count * l->step.ms});
+    int64_t ms = l->delay.ms + (int64_t)k->count * l->step.ms;
+    return again((span){ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS});
 }

@@ -83,7 +83,8 @@ void build_look_late(struct build_work *k);
 struct build_update build_work_update(const struct build_work *k);
 /* Tells which node runs the pod; as a hint, or kept. */
 void build_work_set_node(struct build_update *u, const struct kube_pod *p, instant now);
-/* The pod that counts: the newest. NULL if there is none. */
+/* The pod that counts: the newest of those that are not being deleted, or of all. NULL if there is
+ * none. */
 const struct kube_pod *build_work_pod(const struct build_kube_answer *a);
 
 #endif

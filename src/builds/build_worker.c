@@ -217,13 +217,19 @@ void build_work_set_node(struct build_update *u, const struct kube_pod *p, insta
     u->image_pull_start = instant_is_set(times.scheduled) ? times.scheduled : now;
 }
 
+static bool counts_more(const struct kube_pod *p, const struct kube_pod *than)
+{
+    bool p_lives = !instant_is_set(p->deleted_at), than_lives = !instant_is_set(than->deleted_at);
+    return p_lives != than_lives ? p_lives : p->created_at.ms >= than->created_at.ms;
+}
+
 const struct kube_pod *build_work_pod(const struct build_kube_answer *a)
 {
-    const struct kube_pod *newest = NULL;
+    const struct kube_pod *first = NULL;
     for (size_t i = 0; i < a->count; i++)
-        if (!newest || a->pods[i].created_at.ms >= newest->created_at.ms)
-            newest = &a->pods[i];
-    return newest;
+        if (!first || counts_more(&a->pods[i], first))
+            first = &a->pods[i];
+    return first;
 }
 
 /* --- stop --- */

@@ -10,6 +10,8 @@
 
 #define MINUTES_MAX   100000
 #define NAMESPACE_MAX ((size_t)63)
+/* A broker keeps no message for longer than 49 days. */
+#define DELAY_MAX_MS (INT64_C(20) * 24 * 3600 * 1000)
 
 static struct err refuse(const char *setting, const char *should)
 {
@@ -51,6 +53,15 @@ static struct err check_values(const struct build_settings *s)
     return err_none();
 }
 
+static struct err check_limits(const struct build_verify_limits *l)
+{
+    if (l->delay.ms <= 0 || l->delay.ms > DELAY_MAX_MS)
+        return refuse("VERIFY_DELAY", "above 0, and at most 20d");
+    if (l->step.ms > DELAY_MAX_MS)
+        return refuse("VERIFY_STEP", "at most 20d");
+    return err_none();
+}
+
 struct err build_worker_settings_make(const struct build_settings *s,
                                       const struct build_pod_template *pods,
                                       struct build_worker_settings *out)
@@ -77,7 +88,5 @@ struct err build_worker_settings_make(const struct build_settings *s,
         .scheduling_timeout = build_span(s, BUILD_SCHEDULING_TIMEOUT),
         .looks_max = (uint32_t)looks,
     };
-    if (out->limits.delay.ms <= 0)
-        return refuse("VERIFY_DELAY", "above 0");
-    return err_none();
+    return check_limits(&out->limits);
 }

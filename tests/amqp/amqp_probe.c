@@ -51,8 +51,11 @@ static void print_headers(const struct amqp_delivery *d)
             printf(" %.*s:%c=%" PRId64, (int)e->key.len, (char *)e->key.bytes, e->value.kind, n);
     }
     const amqp_basic_properties_t *p = &d->envelope.message.properties;
-    printf(" mode=%d type=%.*s\n", p->delivery_mode, (int)p->content_type.len,
+    printf(" mode=%d type=%.*s", p->delivery_mode, (int)p->content_type.len,
            (char *)p->content_type.bytes);
+    if (p->_flags & AMQP_BASIC_EXPIRATION_FLAG)
+        printf(" expires=%.*s", (int)p->expiration.len, (char *)p->expiration.bytes);
+    puts("");
 }
 
 static void delivered(void *ctx, struct amqp_delivery *d)

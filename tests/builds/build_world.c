@@ -36,7 +36,7 @@ struct message {
     enum build_channel channel;
     uint32_t failures, looks;
     instant started, due;
-    bool unacked, gone;
+    bool unacked, gone, seen;
     struct world_build *stops; /* the API has ended the build before it says so */
     size_t len;
     char body[];
@@ -228,8 +228,10 @@ static void deliver(struct world *w, struct message *m)
     d->base = (struct build_delivery){.channel = m->channel,
                                       .body = {m->body, m->len},
                                       .failures = m->failures,
+                                      .redelivered = m->seen,
                                       .looks = m->looks,
                                       .started = m->started};
+    m->seen = true;
     list_append(&w->parts->deliveries, &d->node);
     build_worker_user().delivered(w->worker, &d->base);
 }
@@ -280,6 +282,7 @@ static bool breaks(struct world *w)
 static void at_create(struct world *w, struct event *e)
 {
     struct world_build *b = &w->builds[index_of(e->build)];
+    b->posts++;
     if (b->fate == FATE_FORBIDDEN) {
         reply(e, on_answer_final);
         return;
@@ -298,32 +301,6 @@ static void at_create(struct world *w, struct event *e)
     reply(e, breaks(w) ? on_answer_failed : on_answer_done);
 }
 
-static void write_pod(const struct world *w, const struct world_build *b, struct buf *out)
-{
-    int64_t age = instant_diff(w->now, b->created).ms;
-    const char *phase = "Pending", *node = "\"nodeName\":\"node-1\"", *state = "{}";
-    bool runs = b->fate == FATE_RUNS || b->fate == FATE_STOPPED
-                    ? age > 20000
-                    : b->fate == FATE_SLOW && age > 240000;
-    if (b->fate == FATE_NO_NODE || age < 2000)
-        node = "\"x\":1";
-    else if (runs) {
-        phase = "Running";
-        state = "{\"running\":{\"startedAt\":\"2026-01-01T00:00:00Z\"}}";
-    } else if (b->fate == FATE_BAD_IMAGE) {
-        state = "{\"waiting\":{\"reason\":\"ErrImagePull\",\"message\":\"no such image\"}}";
-    } else if (b->fate == FATE_CRASHES) {
-        state = "{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}";
-    } else {
-        state = "{\"waiting\":{\"reason\":\"PodInitializing\"}}";
-    }
-    buf_print(out,
-              "{\"metadata\":{\"name\":\"p\",\"creationTimestamp\":\"2026-01-01T00:00:00Z\"},"
-              "\"spec\":{%s,\"containers\":[{\"name\":\"b\"}]},\"status\":{\"phase\":\"%s\","
-              "\"containerStatuses\":[{\"name\":\"b\",\"state\":%s}]}}",
-              node, phase, state);
-}
-
 static void on_answer_list(struct world *w, struct event *e)
 {
     const struct world_build *b = &w->builds[index_of(e->build)];
@@ -332,7 +309,7 @@ static void on_answer_list(struct world *w, struct event *e)
     struct kube_pod pod;
     struct build_kube_answer a = {.result = BUILD_KUBE_DONE, .pods = &pod};
     if (b->pod && !b->pod_deleted) {
-        write_pod(w, b, &text);
+        world_pod_write(w, b, &text);
         struct err err = kube_pod_read(buf_view(&text), &arena, &pod);
         must(err.code == ERR_OK);
         a.count = 1;
@@ -537,6 +514,11 @@ static void free_event(struct event *e)
 void world_publish(struct world *w, const char *body)
 {
     message_new(w, BUILD_CHANNEL_MAIN, str_from(body));
+}
+
+void world_publish_verify(struct world *w, const char *body, uint32_t looks)
+{
+    message_new(w, BUILD_CHANNEL_READY, str_from(body))->looks = looks;
 }
 
 size_t world_start(struct world *w, enum fate fate)

@@ -26,7 +26,8 @@ struct world_build {
     enum fate fate;
     bool pod, pod_deleted;
     instant created;        /* of the pod */
-    unsigned creates;       /* requests that made one */
+    unsigned posts;         /* requests to make one */
+    unsigned creates;       /* of these that made one */
     unsigned failures;      /* updates with FAILURE that the API has taken */
     unsigned late_failures; /* of these that came after it had ended */
     unsigned delayed;       /* "Build initialization delayed" */
@@ -58,9 +59,13 @@ void world_fini(struct world *w);
 size_t world_start(struct world *w, enum fate fate);
 /* Publishes any message to the main queue. */
 void world_publish(struct world *w, const char *body);
+/* And to the ready queue, without the time of its start. */
+void world_publish_verify(struct world *w, const char *body, uint32_t looks);
 /* Lets one event happen, or time pass; false if nothing is left to happen, at any time. */
 bool world_step(struct world *w);
 void world_kill(struct world *w);
+/* The pod of a build as its cluster would show it now, from its fate and age. */
+void world_pod_write(const struct world *w, const struct world_build *b, struct buf *out);
 /* Messages in queues, and with the worker. */
 size_t world_messages(const struct world *w);
 

@@ -321,6 +321,15 @@ class Bed {
         };
     }
 
+    // By somebody else than a worker.
+    async createPod(pod) {
+        await this.double.request('POST', '/api/v1/namespaces/default/pods', { apiVersion: 'v1', kind: 'Pod', ...pod });
+    }
+
+    async deletePod(name) {
+        await this.double.request('DELETE', `/api/v1/namespaces/default/pods/${name}`);
+    }
+
     async site(env) {
         return new Site(this, ++this.sites, env).declare();
     }

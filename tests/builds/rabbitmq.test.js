@@ -92,7 +92,7 @@ describe('the broker of builds over RabbitMQ', () => {
     w.say(`publish x 3 1700000000123 60000 ${CONFIG}`);
     const [headers] = await c.saw('headers 1');
     assert.strictEqual(headers, 'headers 1 x-build-start-time:l=1700000000123 x-retry-count:I=3 ' +
-      'mode=2 type=application/json');
+      'mode=2 type=application/json expires=60000');
     c.say('ack 1');
     await c.close();
     await w.close();

@@ -2,13 +2,18 @@
 /* What is tested here deletes folders: never as root. */
 #include "builds/build_cache.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -152,6 +157,24 @@ static void what_cannot_be_removed_is_an_error(void **state)
     assert_int_equal(chmod(path("root/jobs/1/22"), 0700), 0);
 }
 
+/* As on an older kernel, or in a container that does not know it. */
+static void forbid_openat2(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog all = {.len = sizeof rules / sizeof *rules, .filter = rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) ||
+        syscall(SYS_openat2, AT_FDCWD, ".", NULL, 0) != -1 || errno != ENOSYS) {
+        perror("cannot do without openat2");
+        exit(1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,5 +191,7 @@ int main(void)
         perror("cannot give up the rights of root");
         return 1;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("with openat2", tests, NULL, NULL);
+    forbid_openat2();
+    return failed + cmocka_run_group_tests_name("without openat2", tests, NULL, NULL);
 }

@@ -32,6 +32,19 @@ static void a_pod_that_pulls_is_looked_at_ever_more_rarely(void **state)
     assert_int_equal(look(KUBE_VERDICT_INITIALIZING, 6, 0).step, BUILD_VERIFY_FAIL);
 }
 
+static void no_delay_is_longer_than_a_broker_can_keep(void **state)
+{
+    (void)state;
+    struct build_verify_limits limits = build_verify_defaults();
+    limits.looks_max = UINT32_MAX;
+    struct build_verify_look k = {.pod = true,
+                                  .verdict = {.start = KUBE_VERDICT_INITIALIZING},
+                                  .count = UINT32_MAX - 1,
+                                  .started = INSTANT_NONE};
+    assert_int_equal(build_verify(&limits, &k).step, BUILD_VERIFY_AGAIN);
+    assert_true(build_verify(&limits, &k).after.ms < UINT32_MAX);
+}
+
 static void a_pod_without_a_node_has_three_minutes(void **state)
 {
     (void)state;
@@ -85,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_that_pulls_is_looked_at_ever_more_rarely),
+        cmocka_unit_test(no_delay_is_longer_than_a_broker_can_keep),
         cmocka_unit_test(a_pod_without_a_node_has_three_minutes),
         cmocka_unit_test(clocks_that_differ_fail_nothing),
         cmocka_unit_test(a_pod_that_runs_is_done_however_late),

@@ -117,6 +117,54 @@ static void a_stop_ends_a_build_whose_start_waits_to_be_tried_again(void **state
     world_fini(&w);
 }
 
+/* Its pod may have been made by Screwdriver's own worker, under another name. */
+static void a_start_that_comes_again_asks_for_no_second_pod(void **state)
+{
+    (void)state;
+    for (int timer = 0; timer < 2; timer++) {
+        struct world w;
+        world_init(&w, 1, timer);
+        world_start(&w, FATE_RUNS);
+        while (!w.builds[0].pod)
+            assert_true(world_step(&w));
+        world_kill(&w);
+        run_to_the_end(&w);
+        assert_int_equal(w.builds[0].posts, 1);
+        assert_string_equal(w.builds[0].hostname, "node-1");
+        world_fini(&w);
+    }
+}
+
+static void a_start_that_has_made_no_pod_makes_one_when_it_comes_again(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, false);
+    w.create_faults = 2;
+    world_start(&w, FATE_RUNS);
+    run_to_the_end(&w);
+    assert_int_equal(w.builds[0].posts, 3);
+    assert_int_equal(w.builds[0].creates, 1);
+    assert_string_equal(w.builds[0].hostname, "node-1");
+    world_fini(&w);
+}
+
+static void the_last_look_fails_a_build_without_a_pod(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"job\":\"verify\",\"buildConfig\":{\"buildId\":0,\"apiUri\":"
+                               "\"http://api\",\"token\":\"t\"}}";
+    struct world w;
+    for (uint32_t looks = 5; looks <= 6; looks++) {
+        world_init(&w, 1, false);
+        w.count = 1;
+        world_publish_verify(&w, body, looks);
+        run_to_the_end(&w);
+        assert_int_equal(w.builds[0].failures, looks == 6);
+        world_fini(&w);
+    }
+}
+
 static void a_pod_that_vanishes_before_it_ran_fails_its_build(void **state)
 {
     (void)state;
@@ -254,6 +302,9 @@ int main(void)
         cmocka_unit_test(a_refusal_for_good_fails_the_build_at_once),
         cmocka_unit_test(a_stopped_build_has_no_pod_and_no_failure),
         cmocka_unit_test(a_stop_ends_a_build_whose_start_waits_to_be_tried_again),
+        cmocka_unit_test(a_start_that_comes_again_asks_for_no_second_pod),
+        cmocka_unit_test(a_start_that_has_made_no_pod_makes_one_when_it_comes_again),
+        cmocka_unit_test(the_last_look_fails_a_build_without_a_pod),
         cmocka_unit_test(a_pod_that_vanishes_before_it_ran_fails_its_build),
         cmocka_unit_test(a_build_whose_name_no_pod_can_have_fails),
         cmocka_unit_test(a_cluster_that_is_away_fails_the_build_after_three_retries),

@@ -74,6 +74,15 @@ describe('settings', () => {
       assert.strictEqual(r.code, 2, r.err);
       assert.match(r.err, what);
     }
+    for (const [env, what] of [
+      [{ VERIFY_DELAY: '0' }, /VERIFY_DELAY must be above 0/],
+      [{ VERIFY_DELAY: '50d' }, /VERIFY_DELAY must be .*at most 20d/],
+      [{ VERIFY_STEP: '50d' }, /VERIFY_STEP must be at most 20d/],
+    ]) {
+      const r = await run(['--port', '0'], env);
+      assert.strictEqual(r.code, 2, r.err);
+      assert.match(r.err, what);
+    }
     const r = await run(['--config', '/does/not/exist', '--print-config']);
     assert.strictEqual(r.code, 2);
     assert.match(r.err, /cannot read \/does\/not\/exist/);
@@ -95,6 +104,18 @@ describe('topology', () => {
   const declareQueue = (name, args) => broker.ctl('eval',
     `rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, <<"${name}">>), true, false, ` +
     `[${args}], none, <<"tests">>).`);
+
+  test('user and password have the escapes of a URL, as the original puts them into one', async () => {
+    await broker.ctl('add_user', 'a@b', 'p/ss %w:rd%');
+    await broker.ctl('set_permissions', 'a@b', '.*', '.*', '.*');
+    const mine = { ...env, RABBITMQ_USERNAME: 'a%40b' };
+    const good = await run(['topology', 'check'], { ...mine, RABBITMQ_PASSWORD: 'p%2fss %25w:rd%' });
+    assert.match(good.out, /does not exist/, good.err);
+    const bad = await run(['topology', 'check'], { ...mine, RABBITMQ_PASSWORD: 'p%2fss' });
+    assert.deepStrictEqual([bad.code, bad.out], [3, '']);
+    assert.match(bad.err, /ACCESS_REFUSED/);
+    assert.doesNotMatch(bad.err, /ss/);
+  });
 
   test('show prints what seed 000 has', async () => {
     const shown = JSON.parse((await run(['topology', 'show'], env)).out);

@@ -99,6 +99,14 @@ test('a RabbitMQ that is restarted: the worker says that it is away, and goes on
         await allEnd(site, all);
     }));
 
+test('a RabbitMQ that is away from the start: said once, in plain words', () => bed.with(ENV, async (site) => {
+    const worker = site.worker({ env: { RABBITMQ_HOST: '127.0.0.1:1' } });
+    await worker.says(/cannot connect to 127\.0\.0\.1:1: it refuses, or cannot be reached; tried again/);
+    assert.deepEqual(await worker.health(), { status: 503, text: 'unavailable' });
+    await worker.stop();
+    assert.equal(worker.log.match(/cannot connect/g).length, 1, worker.log);
+}));
+
 test('an API server that is away for a while', () => bed.with(ENV, async (site) => {
     site.worker();
     const all = await startMany(site, 6);

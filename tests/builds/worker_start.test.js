@@ -6,10 +6,12 @@
 
 const assert = require('node:assert/strict');
 const { createHash } = require('node:crypto');
-const { test } = require('node:test');
+const { after, test } = require('node:test');
+const { Client, killAll } = require('./broker_harness.js');
 const { until, useBed } = require('./harness.js');
 
 const bed = useBed();
+after(killAll);
 const RUNS = [{ do: 'running', after: 100 }];
 
 test('a start becomes a pod, is verified later, and reported as running', () => bed.with({}, async (site) => {
@@ -73,6 +75,37 @@ test('the same start twice makes one pod', () => bed.with({}, async (site) => {
     assert.equal(site.pods(build).length, 1);
     assert.deepEqual(build.finals, []);
 }));
+
+test('a start whose pod Screwdriver\'s own worker has made, under a name by chance', () => bed.with({},
+    async (site) => {
+        const build = site.build(RUNS);
+        const other = new Client(bed.broker.port, [site.queue]);
+        await site.start(build);
+        await other.saw('delivered 1 ');
+        await bed.createPod({ metadata: { name: `${build.id}-x7k2q`, labels: { sdbuild: `${build.id}` } },
+            spec: { containers: [{ name: 'build', image: 'node:20' }] } });
+        await other.kill(); // before it has acknowledged anything
+        site.worker();
+        await site.runs(build);
+        await site.empty();
+        assert.deepEqual(site.pods(build).map((pod) => pod.metadata.name), [`${build.id}-x7k2q`]);
+    }));
+
+test('a message that comes again makes a pod if there is none, or only one that is being deleted', () =>
+    bed.with({ RABBITMQ_MSG_REPROCESS_LIMIT: '1000' }, async (site) => {
+        const build = site.build(RUNS);
+        const other = new Client(bed.broker.port, [site.queue]);
+        await site.start(build);
+        await other.saw('delivered 1 ');
+        await bed.createPod({ metadata: { name: `${build.id}-x7k2q`, labels: { sdbuild: `${build.id}` },
+            finalizers: ['tests.example/hold'] }, spec: { containers: [{ name: 'build', image: 'node:20' }] } });
+        await bed.deletePod(`${build.id}-x7k2q`);
+        await other.kill();
+        site.worker();
+        await until('a second one is there', () => site.pods(build).length === 2);
+        await site.runs(build);
+        await site.empty();
+    }));
 
 for (const [what, fault] of [
     ['an error of the API', { status: 500 }],
@@ -175,6 +208,30 @@ test('a stop before its start is verified: nothing is left, and no status is fin
         await site.empty();
         assert.equal(site.pods(build).length, 0);
         assert.deepEqual(build.finals, []);
+    }));
+
+for (const [what, env] of [
+    ['K8S_CA_FILE', {}],
+    ['SSL_CERT_FILE', { K8S_CA_FILE: '', SSL_CERT_FILE: 'ca.pem' }],
+    ['nothing, if that is asked for', { K8S_CA_FILE: '', K8S_INSECURE: 'true' }],
+])
+    test(`the cluster's certificate is verified by ${what}`, () => bed.with(env, async (site) => {
+        site.worker();
+        const build = site.build(RUNS);
+        await site.start(build);
+        await site.runs(build);
+        await site.empty();
+    }));
+
+test('a cluster whose certificate nobody vouches for is not talked to', () => bed.with(
+    { K8S_CA_FILE: '', RABBITMQ_MSG_REPROCESS_LIMIT: '0' }, async (site) => {
+        site.worker();
+        const build = site.build(RUNS);
+        bed.double.requests({ clear: true });
+        await site.start(build);
+        await site.fails(build, /certificate/i);
+        await site.empty();
+        assert.deepEqual(bed.double.requests(), {});
     }));
 
 test('what nobody can work on is logged by its digest, counted, and acknowledged', () => bed.with({},

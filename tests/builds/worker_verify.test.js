@@ -4,12 +4,59 @@
 // `tenax build-worker`, the retry queue: each box of seed 000's verification.
 
 const assert = require('node:assert/strict');
-const { test } = require('node:test');
+const { after, test } = require('node:test');
+const { Client, killAll } = require('./broker_harness.js');
 const { until, useBed } = require('./harness.js');
 
 const bed = useBed();
+after(killAll);
 const IMAGE = /^Build failed to start\. Please check if your image is valid\./;
 const ADMIN = /^Build failed to start\. Please reach out to your cluster admin for help\./;
+
+// What lies in the wait queue: {body, looks, started, expires}.
+async function waiting(client, n) {
+    const [line] = (await client.saw(`delivered ${n} `)).slice(-1);
+    const [headers] = (await client.saw(`headers ${n} `)).slice(-1);
+    const match = /x-build-start-time:l=(\d+) x-retry-count:I=(\d+) mode=2 type=application\/json expires=(\d+)$/
+        .exec(headers);
+    assert.ok(match, headers);
+    return { body: JSON.parse(line.slice(line.indexOf('{'))), started: Number(match[1]), looks: Number(match[2]),
+        expires: Number(match[3]) };
+}
+
+test('the times are seed 000\'s unless they are set', () => bed.with(
+    { VERIFY_DELAY: '', VERIFY_STEP: '', SCHEDULING_TIMEOUT: '', RABBITMQ_RETRYQUEUE: 'unset-times' }, async (site) => {
+        const client = new Client(bed.broker.port, ['unset-times-wait']);
+        await site.worker().well();
+        const slow = site.build([{ do: 'pulling' }]);
+        const began = Date.now();
+        await site.start(slow);
+        const first = await waiting(client, 1);
+        assert.deepEqual(first.body, { job: 'verify', buildConfig: site.config(slow) });
+        assert.deepEqual([first.looks, first.expires], [0, 30000]);
+        assert.ok(first.started >= began && first.started <= Date.now(), `${began} ${first.started}`);
+        const stuck = site.build([{ do: 'unschedulable' }]);
+        await site.start(stuck);
+        assert.deepEqual((await waiting(client, 2)).expires, 30000);
+        // What the wait queue hands over: the looks grow, and the time of the start stays.
+        const look = (build, looks, started) => client.post('build', 'unset-times',
+            JSON.stringify({ job: 'verify', buildConfig: site.config(build) }),
+            `x-build-start-time:l=${started},x-retry-count:l=${looks}`);
+        let n = 2;
+        for (const [looks, expires] of [[0, 30000], [1, 40000], [5, 80000]]) {
+            await look(slow, looks, began - 3600000);
+            const next = await waiting(client, ++n);
+            assert.deepEqual([next.looks, next.expires, next.started], [looks + 1, expires, began - 3600000]);
+        }
+        await look(stuck, 5, Date.now() - 120000);
+        const next = await waiting(client, ++n);
+        assert.deepEqual([next.looks, next.expires], [6, 30000]);
+        await look(stuck, 1, Date.now() - 180000);
+        await site.fails(stuck, /^Pod scheduling timeout exceeded$/);
+        await look(slow, 6, began);
+        await site.fails(slow, /not ready in time/);
+        await client.close();
+    }));
 
 test('no node in time: the build fails, and its pod is deleted', () => bed.with({}, async (site) => {
     const worker = site.worker();
