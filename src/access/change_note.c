@@ -2,9 +2,11 @@
 #include "access/change_note.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "base/utf8.h"
 
@@ -136,4 +138,31 @@ struct err change_note_read(struct str text, struct arena *a, struct change_note
     struct err err = read_note(text, a, n);
     return err.code == ERR_OK ? err
                               : err_make(ERR_CORRUPT, "not a note of a change: %.160s", err.msg);
+}
+
+/* --- in the log --- */
+
+#define LOGGED_MAX 256 /* bytes of a member */
+
+/* One word of printable characters, so that nobody can forge a line. */
+static void write_harmless(char to[LOGGED_MAX], struct str text)
+{
+    size_t n = text.len < LOGGED_MAX - 1 ? text.len : LOGGED_MAX - 1;
+    for (size_t i = 0; i < n; i++)
+        to[i] = (char)(text.at[i] > ' ' && text.at[i] <= '~' ? text.at[i] : '?');
+    to[n] = '\0';
+}
+
+void change_note_log(const struct change_note *n)
+{
+    char texts[6][LOGGED_MAX];
+    const struct str from[] = {n->operation, n->actor.id, n->actor.name,
+                               n->address,   n->path,     n->query};
+    for (size_t i = 0; i < COUNT(from); i++)
+        write_harmless(texts[i], from[i]);
+    const char *const fields[] = {"operation", texts[0], "actor", actor_word(n->actor.kind),
+                                  "id",        texts[1], "name",  texts[2],
+                                  "address",   texts[3], "path",  texts[4],
+                                  "query",     texts[5], NULL};
+    log_fields(LOG_INFO, "change asked for", fields);
 }

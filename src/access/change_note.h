@@ -43,6 +43,8 @@ bool actor_parse(struct str word, enum actor_kind *kind);
 /* Adds it as JSON of at most CHANGE_NOTE_MAX bytes. Texts need not be valid UTF-8. */
 #define CHANGE_NOTE_MAX 32768
 void change_note_write(const struct change_note *n, struct buf *b);
+/* The line of the log that says who asks for the change, without its body. */
+void change_note_log(const struct change_note *n);
 /* ERR_CORRUPT unless it is what that wrote; members that are not known are passed over. */
 NODISCARD struct err change_note_read(struct str text, struct arena *a, struct change_note *n);
 

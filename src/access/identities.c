@@ -268,18 +268,27 @@ static struct err check_jwt(struct identities *i, struct identity_request *r, st
 
 /* --- certificates and clients --- */
 
-/* Whether one of the lines matches. */
-static bool names_match(struct str names, struct str pattern)
+/* The first of the lines that matches; empty: none does. */
+static struct str find_name(struct str names, struct str pattern)
 {
     while (names.len) {
         const char *end = memchr(names.at, '\n', names.len);
         must(end);
         struct str one = {names.at, (size_t)(end - names.at)};
         if (glob_matches(pattern, one))
-            return true;
+            return one;
         names = (struct str){end + 1, names.len - one.len - 1};
     }
-    return false;
+    return (struct str){0};
+}
+
+/* By what of its certificate the rule knows the sender; empty: not at all. Workloads that are known
+ * by a name may have no subject, or all the same one. */
+static struct str known_by(const struct identity_rule *rule, const struct identity_request *r)
+{
+    if (rule->by_name)
+        return find_name(r->names, rule->pattern);
+    return r->subject.len && glob_matches(rule->pattern, r->subject) ? r->subject : (struct str){0};
 }
 
 static struct err check_certificate(struct identities *i, const struct identity_request *r,
@@ -287,11 +296,9 @@ static struct err check_certificate(struct identities *i, const struct identity_
 {
     for (size_t n = 0; n < i->rules.rule_count; n++) {
         const struct identity_rule *rule = &i->rules.rules[n];
-        if (rule->kind != ACTOR_CERTIFICATE)
-            continue;
-        if (rule->by_name ? names_match(r->names, rule->pattern)
-                          : r->subject.len && glob_matches(rule->pattern, r->subject))
-            return meet(i, rule, r->subject, who);
+        struct str subject = rule->kind == ACTOR_CERTIFICATE ? known_by(rule, r) : (struct str){0};
+        if (subject.len)
+            return meet(i, rule, subject, who);
     }
     return err_none();
 }

@@ -122,6 +122,51 @@ struct err rights_check(const struct rights *who, const struct operation *op)
     return err_none();
 }
 
+/* --- what would give other rights --- */
+
+/* Whoever may operate may do all that the scopes of Taskcluster's API allow. */
+static bool has_all_scopes(const struct rights *who)
+{
+    return rights_have(who, RIGHT_OPERATE) && !who->queues.count;
+}
+
+struct err rights_type(const struct rights *who, struct str type)
+{
+    if (has_all_scopes(who) || !str_eq(type, STR(RIGHTS_TASK_TYPE)))
+        return err_none();
+    return err_make(ERR_NO_RIGHT,
+                    "jobs of the type '" RIGHTS_TASK_TYPE "' are created over Taskcluster's API: "
+                    "these credentials lack the right '%s' in all queues",
+                    rights_word(RIGHT_OPERATE));
+}
+
+static bool begins(struct str text, struct str with)
+{
+    return text.len >= with.len && memcmp(text.at, with.at, with.len) == 0;
+}
+
+/* Whether it permits, or may be part of what permits, something that this server checks. */
+static bool is_own_scope(struct str scope)
+{
+    static const struct str own[] = {STR("queue:"), STR("object:"), STR("auth:"),
+                                     STR("assume:scheduler-id:"), STR("assume:worker-type:")};
+    bool star = scope.len && scope.at[scope.len - 1] == '*';
+    struct str head = {scope.at, scope.len - star};
+    for (size_t i = 0; i < COUNT(own); i++)
+        if (begins(scope, own[i]) || (star && begins(own[i], head)))
+            return true;
+    return false;
+}
+
+struct err rights_scope(const struct rights *who, struct str scope)
+{
+    if (has_all_scopes(who) || !is_own_scope(scope))
+        return err_none();
+    return err_make(ERR_NO_RIGHT,
+                    "to hand on the scope '%.*s' to a task these credentials lack the right '%s'",
+                    (int)(scope.len < 64 ? scope.len : 64), scope.at, rights_word(RIGHT_OPERATE));
+}
+
 /* --- the document --- */
 
 static void write_roles(struct buf *b)

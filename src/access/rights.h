@@ -79,6 +79,16 @@ NODISCARD struct err rights_check(const struct rights *who, const struct operati
 NODISCARD struct err rights_queue(const struct rights *who, struct str queue);
 bool rights_have(const struct rights *who, enum right r);
 
+/* Jobs of this type are tasks of Taskcluster's API: who runs one gets credentials with the scopes
+ * that it names. */
+#define RIGHTS_TASK_TYPE "taskcluster-task"
+/* ERR_NO_RIGHT unless they suffice to enqueue jobs of that type by themselves, without the checks
+ * of that API: then they must have all the rights that its scopes could give. */
+NODISCARD struct err rights_type(const struct rights *who, struct str type);
+/* The same of a scope that a task is to hand on: one of this server's own (scopes.h) needs the
+ * right to operate, in all queues. */
+NODISCARD struct err rights_scope(const struct rights *who, struct str scope);
+
 /* The tables in Markdown: docs/rights.md. */
 void rights_markdown(struct buf *b);
 

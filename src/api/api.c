@@ -23,7 +23,6 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->compact = api_compact_new(a);
     a->events = api_events_new(a);
     a->operations = api_operations_new();
-    a->held = api_held_new();
     return a;
 }
 
@@ -49,7 +48,6 @@ void api_free(struct api *a)
     api_backup_free(a->backup);
     api_compact_free(a->compact);
     api_events_free(a->events);
-    api_held_free(a->held);
     free(a->operations);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);

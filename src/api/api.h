@@ -50,6 +50,7 @@ struct api_settings {
      * /tokens alone. */
     struct tokens *tokens;
     struct identities *identities; /* who sends a request, by these and more; NULL iff tokens is */
+    struct holders *holders;       /* who was handed which run; borrowed; NULL iff tokens is */
     bool admin_loopback;           /* only this machine can reach the admin listener */
     instant (*now)(void *ctx);
     void *now_ctx;

@@ -85,6 +85,12 @@ struct err api_may_queue(const struct api_request *r, struct str queue)
     return rights_queue(r->rights, queue);
 }
 
+struct err api_may_enqueue(const struct api_request *r, const struct enqueue *spec)
+{
+    TRY(api_may_queue(r, spec->queue));
+    return rights_type(r->rights, spec->type);
+}
+
 static bool is_name(struct str pattern)
 {
     return !memchr(pattern.at, '*', pattern.len);

@@ -10,7 +10,6 @@
 #include "api/api_internal.h"
 
 struct endpoint;
-struct held;
 
 /* Says in r who sends the request. ERR_UNIDENTIFIED, ERR_BAD_CREDENTIALS, ERR_NO_RIGHT: it is
  * refused, whatever it is about. */
@@ -30,6 +29,8 @@ void api_audit(struct api *a, const struct api_request *r);
 
 /* ERR_NO_RIGHT unless the sender's rights reach to the queue. */
 NODISCARD struct err api_may_queue(const struct api_request *r, struct str queue);
+/* Whether the sender may enqueue such a job. */
+NODISCARD struct err api_may_enqueue(const struct api_request *r, const struct enqueue *spec);
 /* The same of a list of queues from which jobs are to come; an empty one becomes the sender's
  * queues, if these are names and not patterns, and is refused otherwise. */
 NODISCARD struct err api_may_queues(const struct api_request *r, const struct str **queues,
@@ -43,10 +44,8 @@ void api_hide_payloads(const struct call *c, const struct reply *r);
 
 /* --- runs and who holds them (api_held.c) --- */
 
-struct held *api_held_new(void);
-void api_held_free(struct held *h);
-/* The run was handed out to the owner of the token; NULL: to somebody unknown. */
-void api_held_note(struct api *a, const struct token *holder, struct id job, uint64_t run_token);
+/* It was handed to the owner of the token; NULL: to somebody unknown. */
+void api_held_note(struct api *a, const struct token *holder, const struct handout *h);
 /* Whether this sender may report about the run: a worker only about those that it holds. A report
  * that names no run by its token gets that of the run that the sender holds. */
 NODISCARD struct err api_may_report(const struct api *a, const struct api_request *r,

@@ -56,31 +56,6 @@ static struct str text_of(const struct change_note *note, struct arena *a)
     return text;
 }
 
-#define LOGGED_MAX 256 /* bytes of a member */
-
-/* One word of printable characters, so that nobody can forge a line. */
-static void write_harmless(char to[LOGGED_MAX], struct str text)
-{
-    size_t n = text.len < LOGGED_MAX - 1 ? text.len : LOGGED_MAX - 1;
-    for (size_t i = 0; i < n; i++)
-        to[i] = (char)(text.at[i] > ' ' && text.at[i] <= '~' ? text.at[i] : '?');
-    to[n] = '\0';
-}
-
-static void log_change(const struct change_note *n)
-{
-    char texts[6][LOGGED_MAX];
-    const struct str from[] = {n->operation, n->actor.id, n->actor.name,
-                               n->address,   n->path,     n->query};
-    for (size_t i = 0; i < COUNT(from); i++)
-        write_harmless(texts[i], from[i]);
-    const char *const fields[] = {"operation", texts[0], "actor", actor_word(n->actor.kind),
-                                  "id",        texts[1], "name",  texts[2],
-                                  "address",   texts[3], "path",  texts[4],
-                                  "query",     texts[5], NULL};
-    log_fields(LOG_INFO, "change asked for", fields);
-}
-
 static struct change_note note_of(const char *operation, const struct api_request *r)
 {
     return (struct change_note){.actor = actor_of(r),
@@ -97,7 +72,7 @@ void api_note_change(const struct api *a, const struct endpoint *e, struct api_r
     if (op->right < RIGHT_OPERATE || e->route.method == HTTP_GET)
         return;
     const struct change_note note = note_of(op->name, r);
-    log_change(&note);
+    change_note_log(&note);
     r->trail = text_of(&note, r->http->arena);
 }
 

@@ -200,7 +200,8 @@ static const struct shape_member template_members[] = {
             .type = "integer 0..65535")},
     {MEMBERS_INNER(&api_job_options_shape)},
     {MEMBERS_INNER(&api_job_batch_shape)},
-    {MEMBER_JSON(struct job, payload, "payload", ALWAYS, "any JSON")},
+    {MEMBER_JSON(struct job, payload, "payload", IF_SET,
+                 "any JSON; not there for who may not see payloads")},
 };
 const struct shape api_cron_job_shape = {.name = "CronJob", SHAPE_MEMBERS(template_members)};
 
@@ -246,13 +247,22 @@ const struct shape api_cron_group_shape = {.name = "CronGroup", SHAPE_MEMBERS(gr
 
 /* --- answers --- */
 
+/* The payloads of templates are those of jobs to come. */
+static void hide_payloads(const struct call *c, const struct reply *r)
+{
+    for (size_t i = 0; c->blind && r->cron && i < r->cron->count; i++)
+        r->cron->entries[i].job.payload = (struct str){0};
+}
+
 static void on_group(void *ctx, const struct reply *r)
 {
+    hide_payloads(ctx, r);
     api_reply_part(ctx, r, 200, &api_cron_group_shape, r->cron);
 }
 
 static void on_entry(void *ctx, const struct reply *r)
 {
+    hide_payloads(ctx, r);
     api_reply_part(ctx, r, 200, &api_cron_entry_shape, r->cron ? r->cron->entries : NULL);
 }
 

@@ -136,7 +136,7 @@ void api_enqueue(struct api *a, const struct api_request *r)
     struct enqueue spec;
     struct err err = decode_one(a, r->http, &spec);
     if (err.code == ERR_OK)
-        err = api_may_queue(r, spec.queue);
+        err = api_may_enqueue(r, &spec);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else
@@ -213,7 +213,7 @@ static struct err check_batched(const struct specs *specs)
 static struct err may_enqueue(const struct api_request *r, const struct specs *specs)
 {
     for (size_t i = 0; i < specs->count; i++)
-        TRY(api_may_queue(r, specs->at[i].queue));
+        TRY(api_may_enqueue(r, &specs->at[i]));
     return err_none();
 }
 

@@ -1,74 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which token was handed which run. A worker proves that it holds a run by the run's token, which
- * only it was given; workers that report without it, as Zizq's do, are known by this table. It is
- * in memory and forgets the oldest hand-outs, so that its size is bounded. */
+/* Who may report of a run: access/holders.h, applied to the endpoints of the Jobs API. */
 
-#include <stdlib.h>
-
+#include "access/holders.h"
 #include "api/api_access.h"
-#include "base/alloc.h"
-#include "base/idmap.h"
 
-#define GENERATION_MAX 100000 /* hand-outs; two generations are kept */
-
-struct holding {
-    const struct token *holder;
-    uint64_t run_token;
-};
-
-struct generation {
-    struct idmap map; /* of struct holding, in the arena */
-    struct arena memory;
-};
-
-struct held {
-    struct generation young, old;
-};
-
-struct held *api_held_new(void)
+static const struct holding *find(const struct api *a, struct id job)
 {
-    return ALLOC(struct held);
+    return a->settings.holders ? holders_find(a->settings.holders, job) : NULL;
 }
 
-static void drop(struct generation *g)
+void api_held_note(struct api *a, const struct token *holder, const struct handout *h)
 {
-    idmap_fini(&g->map);
-    arena_fini(&g->memory);
-    *g = (struct generation){0};
-}
-
-void api_held_free(struct held *h)
-{
-    drop(&h->young);
-    drop(&h->old);
-    free(h);
-}
-
-static const struct holding *find(const struct held *h, struct id job)
-{
-    const struct holding *found = idmap_get(&h->young.map, job);
-    return found ? found : idmap_get(&h->old.map, job);
-}
-
-void api_held_note(struct api *a, const struct token *holder, struct id job, uint64_t run_token)
-{
-    struct held *h = a->held;
-    if (!holder) {
-        idmap_remove(&h->young.map, job);
-        idmap_remove(&h->old.map, job);
-        return;
-    }
-    if (h->young.map.count >= GENERATION_MAX) {
-        drop(&h->old);
-        h->old = h->young;
-        h->young = (struct generation){0};
-    }
-    struct holding *one = idmap_get(&h->young.map, job);
-    if (!one)
-        one = ARENA_NEW(&h->young.memory, struct holding);
-    *one = (struct holding){holder, run_token};
-    idmap_put(&h->young.map, job, one);
+    if (a->settings.holders)
+        holders_note(a->settings.holders, h->job.id, holder, h->run, h->token);
 }
 
 /* Who may change jobs anyway, or is nobody in particular, need not hold what is reported. */
@@ -81,8 +26,8 @@ struct err api_may_report(const struct api *a, const struct api_request *r, stru
 {
     if (!must_hold(r) || ref->token)
         return err_none();
-    const struct holding *one = find(a->held, ref->id);
-    if (!one || one->holder != r->token)
+    const struct holding *one = find(a, ref->id);
+    if (!one || !holding_is_of(one, r->token))
         return err_make(ERR_NO_RIGHT, "a worker reports only runs that it holds: the report needs "
                                       "the token of its run");
     ref->token = one->run_token;
@@ -93,12 +38,12 @@ bool api_holds(const struct api *a, const struct api_request *r, struct id job)
 {
     if (!must_hold(r) && !r->rights->queues.count)
         return true;
-    const struct holding *one = find(a->held, job);
-    return one && one->holder == r->token;
+    const struct holding *one = find(a, job);
+    return one && r->token && holding_is_of(one, r->token);
 }
 
 bool api_held_by_other(const struct api *a, const struct token *who, struct id job)
 {
-    const struct holding *one = find(a->held, job);
-    return one && one->holder != who;
+    const struct holding *one = find(a, job);
+    return one && !holding_is_of(one, who);
 }

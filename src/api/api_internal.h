@@ -30,7 +30,6 @@ struct api {
     struct api_events *events;
     struct api_messages messages;        /* name NULL: there are none */
     const struct operation **operations; /* by endpoint */
-    struct held *held;
     struct front_end front_end;
 };
 

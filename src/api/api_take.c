@@ -39,7 +39,7 @@ static void on_deliver(void *ctx, const struct handout *h)
 {
     struct take_stream *t = ctx;
     struct buf *b = &t->api->scratch;
-    api_held_note(t->api, t->token, h->job.id, h->token);
+    api_held_note(t->api, t->token, h);
     b->len = 0;
     if (t->format == FORMAT_SSE)
         buf_lit(b, "data: ");
@@ -290,7 +290,7 @@ static void on_claimed(void *ctx, const struct reply *r)
     if (returned && r->err.code == ERR_OK)
         give_back(c->api, r);
     for (size_t i = 0; !returned && r->err.code == ERR_OK && i < r->count; i++)
-        api_held_note(c->api, c->token, r->handouts[i].job.id, r->handouts[i].token);
+        api_held_note(c->api, c->token, &r->handouts[i]);
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
@@ -396,7 +396,7 @@ static void on_job_claimed(void *ctx, const struct reply *r)
         refused.err = err_make(ERR_CONFLICT, "another worker holds the job");
         r = &refused;
     } else if (h) {
-        api_held_note(c->call.api, c->token, h->job.id, h->token);
+        api_held_note(c->call.api, c->token, h);
     }
     api_reply_part(&c->call, r, 200, &api_handout_shape, h);
 }

@@ -102,12 +102,15 @@ static int create(struct client *c, const struct token_args *args)
     return code;
 }
 
+/* False at the end. A name may be empty. */
 static bool next_name(const char **list, struct str *name)
 {
+    if (!*list || !**list)
+        return false;
     size_t n = strcspn(*list, ",");
     *name = (struct str){*list, n};
     *list += n + ((*list)[n] == ',');
-    return n > 0;
+    return true;
 }
 
 static struct err read_spec(const struct token_args *args, struct str *queues,
@@ -124,6 +127,10 @@ static struct err read_spec(const struct token_args *args, struct str *queues,
     }
     rest = args->queues ? args->queues : "";
     spec->queues = queues;
+    /* `--queues "$Q"` without a Q must not come to mean all of them. */
+    if (args->queues && !*args->queues)
+        return err_make(ERR_BAD_VALUE, "--queues: an empty list would be no queue; leave it out "
+                                       "for all");
     while (next_name(&rest, &word)) {
         if (spec->queue_count == RIGHTS_PATTERNS_MAX)
             return err_make(ERR_TOO_MANY, "--queues: at most %d", RIGHTS_PATTERNS_MAX);

@@ -19,6 +19,7 @@ struct err identity_set_open(struct identity_set *w, uv_loop_t *loop, uint64_t s
                              const struct settings *s)
 {
     w->tokens = tokens_new();
+    w->holders = holders_new();
     w->issuers = issuers_new(loop);
     const struct identities_settings settings = {.tokens = w->tokens,
                                                  .wrong_max = (uint32_t)s->wrong_credentials,
@@ -52,5 +53,6 @@ void identity_set_free(struct identity_set *w)
 {
     issuers_free(w->issuers);
     identities_free(w->identities);
+    holders_free(w->holders);
     tokens_free(w->tokens);
 }

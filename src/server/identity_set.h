@@ -2,10 +2,12 @@
 #ifndef SERVER_IDENTITY_SET_H
 #define SERVER_IDENTITY_SET_H
 
-/* All who may use a server: its tokens, the rules of --identities, and the keys of issuers. */
+/* All who may use a server: its tokens, the rules of --identities, the keys of issuers,
+ * and who was handed which run. */
 
 #include <uv.h>
 
+#include "access/holders.h"
 #include "access/identities.h"
 #include "api/api.h"
 #include "server/settings.h"
@@ -16,6 +18,7 @@ struct identity_set {
     struct tokens *tokens;
     struct identities *identities;
     struct issuers *issuers;
+    struct holders *holders;
 };
 
 /* ERR_USAGE: the file of --identities is wrong. */

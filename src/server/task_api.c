@@ -36,6 +36,7 @@ struct err task_api_open(struct task_api *t, struct api *api, const struct setti
                                             .access = t->access,
                                             .tokens = env->tokens,
                                             .identities = env->identities,
+                                            .holders = env->holders,
                                             .needs_clients = !env->loopback,
                                             .seed = ~env->seed,
                                             .artifact_dir = artifacts,

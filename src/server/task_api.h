@@ -20,6 +20,7 @@ struct task_api_env {
     struct backend *backend;
     struct tokens *tokens;
     struct identities *identities;
+    struct holders *holders;
     struct router *router;
     uv_loop_t *loop;
     instant (*now)(void *ctx);

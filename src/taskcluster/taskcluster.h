@@ -9,6 +9,7 @@
  * is asked becomes commands for the backend. Runs on the loop thread. */
 
 #include "access/access.h"
+#include "access/holders.h"
 #include "access/identities.h"
 #include "backend/backend.h"
 #include "net/router.h"
@@ -20,6 +21,7 @@ struct taskcluster_settings {
     struct access *access; /* borrowed; who may do what */
     struct tokens *tokens; /* borrowed; tokens of the Jobs API, which count here, too; or NULL */
     struct identities *identities; /* borrowed; likewise; NULL iff tokens is */
+    struct holders *holders;       /* borrowed; who was handed which run; NULL iff tokens is */
     bool needs_clients; /* others than this machine can reach it: without clients it is closed */
     uint64_t seed;      /* unpredictable */
     const char *artifact_dir; /* for the bytes of artifacts; it is made when it is needed */

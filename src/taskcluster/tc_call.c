@@ -8,10 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/base64.h"
-#include "base/log.h"
 #include "base/must.h"
 #include "net/query.h"
-#include "taskcluster/tc_internal.h"
+#include "taskcluster/tc_task.h"
 
 /* --- parameters of the path --- */
 
@@ -192,6 +191,8 @@ static bool use_token(struct tc_call *c, const struct token *token)
         tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
         return false;
     }
+    c->token = token;
+    c->rights = &token->rights;
     c->actor = token_actor(token);
     buf_print(&client, "%s/%.*s", actor_word(c->actor.kind), STR_ARG(c->actor.id));
     c->who = (struct access_identity){.kind = ACCESS_CLIENT,
@@ -225,8 +226,10 @@ static bool limit_client(struct tc_call *c)
     struct err err = identities && c->who.issuer.len
                          ? identities_client(identities, c->who.issuer, &rule)
                          : err_none();
-    if (rule)
+    if (rule) {
         c->actor.name = rule->name;
+        c->rights = &rule->rights;
+    }
     if (err.code == ERR_OK && rule)
         err = rights_check(&rule->rights, operation_of(c));
     if (err.code == ERR_OK)
@@ -320,8 +323,7 @@ static void note_change(struct tc_call *c, const struct http_request *req)
     change_note_write(&note, &b);
     c->trail = arena_copy(c->arena, buf_view(&b));
     buf_fini(&b);
-    const char *const fields[] = {"operation", op->name, "actor", actor_word(c->actor.kind), NULL};
-    log_fields(LOG_INFO, "change asked for", fields);
+    change_note_log(&note);
 }
 
 /* By what the path says alone: all that is asked before anything is looked up. */
@@ -339,6 +341,29 @@ static bool authorize_early(struct tc_call *c)
         params[n] = (struct scope_param){.name = names[n], .value = c->params[n]};
     }
     return tc_authorize(c, params, n);
+}
+
+/* --- who holds a run --- */
+
+bool tc_must_hold(const struct tc_call *c)
+{
+    return c->token && !rights_have(c->rights, RIGHT_OPERATE);
+}
+
+bool tc_holds(const struct tc_call *c, struct id job, uint32_t run)
+{
+    const struct holding *one = holders_find(c->tc->settings.holders, job);
+    return one && one->run == run && holding_is_of(one, c->token);
+}
+
+static void handle_if_held(struct tc_call *c, const struct tc_task *t)
+{
+    if (t && tc_holds(c, t->job.id, tc_param_run(c)))
+        c->method->handle(c);
+    else
+        tc_fail(c, TC_INSUFFICIENT_SCOPES,
+                "A worker reports only runs that it holds: sign with the credentials that the "
+                "claim of the run gave.");
 }
 
 /* --- the body --- */
@@ -428,7 +453,10 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
         return;
     if (!open)
         note_change(c, req);
-    m->handle(c);
+    if (m->held && tc_must_hold(c))
+        tc_task_find(c, tc_param(c, "taskId"), handle_if_held);
+    else
+        m->handle(c);
 }
 
 static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,

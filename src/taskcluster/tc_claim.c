@@ -179,6 +179,12 @@ static void give_back(struct taskcluster *tc, const struct reply *r)
     }
 }
 
+static void note_holder(struct tc_call *c, const struct handout *h)
+{
+    if (c->tc->settings.holders)
+        holders_note(c->tc->settings.holders, h->job.id, c->token, h->run, h->token);
+}
+
 /* Of a job of this queue that is no task the claimer can make nothing: it goes back. */
 static void take_over(struct work *w, const struct handout *h)
 {
@@ -193,6 +199,7 @@ static void take_over(struct work *w, const struct handout *h)
         give_back(w->call->tc, &(struct reply){.handouts = (struct handout *)h, .count = 1});
         return;
     }
+    note_holder(w->call, h);
     if (h->run > 0) {
         read_runs(w, h->job.id);
         return;
@@ -214,7 +221,8 @@ static void on_claimed(void *ctx, const struct reply *r)
         return;
     }
     buf_lit(&w->answer, "{\"tasks\":[");
-    if (w->gone || http_is_overloaded(c->x)) /* a client that does not read gets no tasks */
+    /* Who does not read gets no tasks, nor who meanwhile may not have them any more. */
+    if (w->gone || http_is_overloaded(c->x) || (c->token && !token_is_live(c->token, c->now)))
         give_back(c->tc, r);
     else
         for (size_t i = 0; i < r->count; i++)
@@ -299,6 +307,12 @@ static void on_task_claimed(void *ctx, const struct reply *r)
     struct str id = tc_param(c, "taskId");
     switch (r->err.code) {
     case ERR_OK:
+        if (r->repeated && tc_must_hold(c) && !tc_holds(c, k->job, r->handouts[0].run)) {
+            tc_fail(c, TC_REQUEST_CONFLICT, "Run %u of task `%.*s` is held by another worker.",
+                    tc_param_run(c), STR_ARG(id));
+            break;
+        }
+        note_holder(c, &r->handouts[0]);
         k->lease_end = r->handouts[0].lease_end;
         tc_task_read(c, id, reply_claimed);
         break;

@@ -22,6 +22,17 @@ static struct str priority_text(int priority)
     return str_from(tc_priority_name(priority));
 }
 
+/* Whoever runs the task gets these scopes: roles must not be widened by a detour over it. */
+static bool may_hand_on(struct tc_call *c, const struct tc_texts *scopes)
+{
+    struct err err = err_none();
+    for (size_t i = 0; c->rights && i < scopes->count && err.code == ERR_OK; i++)
+        err = rights_scope(c->rights, scopes->at[i]);
+    if (err.code != ERR_OK)
+        tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
+    return err.code == ERR_OK;
+}
+
 /* Whoever may create tasks of a priority may create those of lower ones. */
 static bool authorize(struct tc_call *c, const struct creation *n)
 {
@@ -42,7 +53,7 @@ static bool authorize(struct tc_call *c, const struct creation *n)
         {.name = "workerType", .value = d->worker_type},
         {.name = "taskQueueId", .value = d->task_queue_id},
     };
-    return tc_authorize(c, params, COUNT(params));
+    return tc_authorize(c, params, COUNT(params)) && may_hand_on(c, &d->scopes);
 }
 
 /* The credentials of a run have the task's scopes: more of them, or longer ones, than credentials

@@ -13,13 +13,14 @@
  * The job's payload is the definition itself with its defaults filled in, but for the priority,
  * which can change: it is the job's. */
 
+#include "access/rights.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/depend.h"
 #include "core/enqueue.h"
 
-#define TC_JOB_TYPE         "taskcluster-task"
+#define TC_JOB_TYPE         RIGHTS_TASK_TYPE
 #define TC_PRIORITIES       7
 #define TC_OWN_SCOPES       3  /* of the credentials of a run, beside those of its task */
 #define TC_RUNS_MAX         50 /* a task is not rerun beyond */

@@ -54,6 +54,7 @@ struct tc_method {
     const char *name;                /* "createTask" */
     const struct scope_expr *scopes; /* what it demands; NULL: nothing */
     bool early;                      /* the scopes need the parameters of the path only */
+    bool held;                       /* it is about a run, for who holds that */
     const char *input;               /* the schema of its body; NULL: it has none */
     const char *output;              /* that of its answer; NULL: none */
     const struct tc_query *query;    /* ended by a name that is NULL; NULL: none */
@@ -72,8 +73,10 @@ struct tc_call {
     const struct tc_method *method;
     struct arena *arena; /* of the exchange */
     struct access_identity who;
-    struct actor actor; /* who, for the audit */
-    struct str trail;   /* of its change (struct command, trail); or empty */
+    struct actor actor;          /* who, for the audit */
+    const struct token *token;   /* by which it is sent; NULL: by none */
+    const struct rights *rights; /* of that, or of a rule about the client; NULL: scopes alone */
+    struct str trail;            /* of its change (struct command, trail); or empty */
     instant now;
     struct str params[ROUTER_PARAMS_MAX];
     struct str query, body;                    /* in the arena */
@@ -114,6 +117,11 @@ void tc_write_continuation(struct buf *b, struct str after);
 /* Whether the caller's scopes satisfy the method's expression with these parameters; if not, it
  * has answered 403. Does nothing for a method without scopes. */
 bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t count);
+
+/* Whether the caller may only report runs that it holds, without credentials of these alone; and
+ * whether it is known to hold that one. */
+bool tc_must_hold(const struct tc_call *c);
+bool tc_holds(const struct tc_call *c, struct id job, uint32_t run);
 
 /* An empty buffer for the answer, good until the loop's next callback. */
 struct buf *tc_body(struct tc_call *c);

@@ -121,6 +121,41 @@ static void limits_of_queues_hold(void **state)
     assert_int_equal(rights_queue(&rights_all, STR("anything")).code, ERR_OK);
 }
 
+static enum err_code hands_on(const struct rights *who, const char *scope)
+{
+    return rights_scope(who, str_from(scope)).code;
+}
+
+static void scopes_of_this_server_are_handed_on_by_who_has_them_all(void **state)
+{
+    (void)state;
+    static const char *const own[] = {"*",
+                                      "q*",
+                                      "queue:*",
+                                      "assume*",
+                                      "queue:x",
+                                      "auth:create-client:x",
+                                      "object:upload:p:n",
+                                      "assume:scheduler-id:s*"};
+    static const char *const others[] = {"",  "queue", "queues:x", "secrets:get:*", "assume:repo:x",
+                                         "x*"};
+    struct str some[] = {STR("a/*")};
+    struct rights producer = {.set = rights_of_role(ROLE_PRODUCER)};
+    struct rights operator= {.set = rights_of_role(ROLE_OPERATOR)}, limited = operator;
+    limited.queues = (struct glob_list){some, 1};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        assert_int_equal(hands_on(&producer, own[i]), ERR_NO_RIGHT);
+        assert_int_equal(hands_on(&limited, own[i]), ERR_NO_RIGHT);
+        assert_int_equal(hands_on(&operator, own[i]), ERR_OK);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(hands_on(&producer, others[i]), ERR_OK);
+    assert_int_equal(rights_type(&producer, STR(RIGHTS_TASK_TYPE)).code, ERR_NO_RIGHT);
+    assert_int_equal(rights_type(&limited, STR(RIGHTS_TASK_TYPE)).code, ERR_NO_RIGHT);
+    assert_int_equal(rights_type(&operator, STR(RIGHTS_TASK_TYPE)).code, ERR_OK);
+    assert_int_equal(rights_type(&producer, STR("mail")).code, ERR_OK);
+}
+
 static void patterns_are_checked(void **state)
 {
     (void)state;
@@ -157,6 +192,7 @@ int main(void)
         cmocka_unit_test(nobody_may_do_only_what_needs_nothing),
         cmocka_unit_test(a_refusal_says_what_is_missing),
         cmocka_unit_test(limits_of_queues_hold),
+        cmocka_unit_test(scopes_of_this_server_are_handed_on_by_who_has_them_all),
         cmocka_unit_test(patterns_are_checked),
         cmocka_unit_test(roles_have_names),
     };

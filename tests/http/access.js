@@ -4,8 +4,18 @@
 // What the tests of access control share.
 
 const assert = require('node:assert/strict');
+const http = require('node:http');
 const path = require('node:path');
 const { Server, run } = require('./harness');
+
+// What each role may do.
+const RIGHTS = {
+    viewer: ['known', 'see'],
+    producer: ['known', 'see', 'payloads', 'enqueue'],
+    worker: ['known', 'see', 'payloads', 'work'],
+    operator: ['known', 'see', 'payloads', 'enqueue', 'work', 'operate'],
+    admin: ['known', 'see', 'payloads', 'enqueue', 'work', 'operate', 'administer'],
+};
 
 function bearer(token) {
     return { authorization: `Bearer ${token}` };
@@ -38,6 +48,31 @@ async function create(server, fields, headers) {
     return res.json.token;
 }
 
+// The status alone: some answers are streams.
+function statusOf(base, method, target, body, headers) {
+    return new Promise((resolve, reject) => {
+        const text = body === undefined ? undefined : JSON.stringify(body);
+        const all = text === undefined ? headers : { ...headers, 'content-type': 'application/json' };
+        const req = http.request(new URL(target, base), { method, headers: all, agent: false }, (res) => {
+            const chunks = [];
+            const done = () => {
+                resolve({ status: res.statusCode, headers: res.headers,
+                    text: Buffer.concat(chunks).toString() });
+                req.destroy();
+            };
+            if (res.statusCode === 200 && /stream|ndjson/.test(res.headers['content-type'] ?? '')) {
+                done();
+                return;
+            }
+            res.on('data', (chunk) => chunks.push(chunk));
+            res.on('end', done);
+            res.on('error', reject);
+        });
+        req.on('error', reject);
+        req.end(text);
+    });
+}
+
 function idOf(token) {
     return token.slice(4, 20);
 }
@@ -51,4 +86,4 @@ function rootOf(server) {
     return path.join(server.dir, 'root');
 }
 
-module.exports = { bearer, create, guarded, idOf, rootOf, tokenCommand };
+module.exports = { RIGHTS, bearer, create, guarded, idOf, rootOf, statusOf, tokenCommand };

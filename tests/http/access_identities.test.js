@@ -14,7 +14,8 @@ const { describe, it } = require('node:test');
 const { assertError, begin, makeDir, run, until } = require('./harness');
 const { bearer, guarded } = require('./access');
 const { client1, serve } = require('./transport.js');
-const { definition, slugid, useTaskcluster } = require('./taskcluster');
+const { Authority } = require('../kubernetes/double/certificates');
+const { assertRefused, definition, slugid, useTaskcluster } = require('./taskcluster');
 
 const AUDIENCE = 'tenax';
 
@@ -273,6 +274,18 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         await take.until(() => take.over, 'the stream ends');
         assertError(await server.get('/version', headers), 403, 'insufficient_rights');
     });
+
+    it('of_a_worker_holds_its_runs_when_the_rules_are_read_again', async (t) => {
+        const one = await issuer(t, [ec]);
+        const { server, as } = await started(t, rulesOf(one, [worker]));
+        const headers = bearer(jwt(ec, one.claims()));
+        await ready(server, headers.authorization.slice(7));
+        const { json: { id } } = await as('admin').post('/jobs', { queue: 'mail-a', type: 't', payload: 1 });
+        await server.post('/jobs/claim', { queues: ['mail-a'], worker: 'w' }, headers);
+        server.child.kill('SIGHUP');
+        await until(() => /has been read again/.test(server.stderr), 'read again');
+        assert.equal((await server.post(`/jobs/${id}/success`, {}, headers)).status, 204);
+    });
 });
 
 describe('a certificate', () => {
@@ -306,11 +319,38 @@ describe('a certificate', () => {
     });
 });
 
+describe('certificates without a subject', () => {
+    it('are_those_of_different_workers_if_their_names_differ', async (t) => {
+        const dir = makeDir();
+        t.after(() => fs.rmSync(dir, { recursive: true }));
+        const authority = new Authority(dir), issued = authority.server('127.0.0.1');
+        const file = path.join(dir, 'identities.yaml');
+        fs.writeFileSync(file, ['rules:', '- certificateName: URI:spiffe://acme.example/w/*',
+            '  roles: [worker, producer]', '- certificateName: DNS:boss.example', '  roles: [admin]', ''].join('\n'));
+        const { url } = await serve(t, ['--identities', file, '--tls-cert', issued.certFile,
+            '--tls-key', issued.keyFile, '--tls-client-ca', authority.ca.certFile]);
+        const as = (names) => client1(t, url, { ca: authority.ca.cert, ...authority.issue('/', { names }) });
+        const one = as('URI:spiffe://acme.example/w/1'), two = as('DNS:x,URI:spiffe://acme.example/w/2');
+        const json = { 'content-type': 'application/json' };
+        const post = (who, target, body = {}) => who.ask('POST', target, JSON.stringify(body), json);
+        const { id } = JSON.parse((await post(one, '/jobs', { queue: 'q', type: 't', payload: 1 })).body);
+        assert.equal((await post(one, '/jobs/claim', { queues: ['q'], worker: 'w' })).status, 200);
+        assert.equal((await post(two, `/jobs/${id}/success`)).status, 403);
+        assert.equal((await post(one, `/jobs/${id}/success`)).status, 204);
+        const boss = as('DNS:boss.example');
+        assert.equal((await boss.ask('DELETE', '/jobs')).status, 200);
+        const [{ actor }] = JSON.parse((await boss.ask('GET', '/audit')).body).entries;
+        assert.deepEqual(actor, { kind: 'certificate', id: 'DNS:boss.example' });
+        assert.equal((await as('DNS:nobody').ask('GET', '/jobs')).status, 401);
+    });
+});
+
 describe('a client that signs its requests', () => {
     const accessToken = 'a'.repeat(44), dir = makeDir(), file = path.join(dir, 'identities.yaml');
-    fs.writeFileSync(file, ['rules:', '- {client: "look/*", roles: [viewer], payloads: true, name: on-lookers}', ''].join('\n'));
+    fs.writeFileSync(file, ['rules:', '- {client: "look/*", roles: [viewer], payloads: true, name: on-lookers}',
+        '- {client: "make/*", roles: [producer, worker]}', ''].join('\n'));
     const server = useTaskcluster({ args: ['--identities', file],
-        clients: ['look/ada', 'root'].map((clientId) => ({ clientId, accessToken, scopes: ['*'] })) });
+        clients: ['look/ada', 'make/bob', 'root'].map((clientId) => ({ clientId, accessToken, scopes: ['*'] })) });
 
     it('may_do_what_its_scopes_and_its_roles_allow', async () => {
         const { createTemporaryCredentials } = await import('taskcluster-client').then((m) => m.default ?? m);
@@ -325,6 +365,11 @@ describe('a client that signs its requests', () => {
             expiry: new Date(Date.now() + 3600e3), credentials: look, clientId: 'root' });
         assert.equal(await status(temporary), 403, 'whatever it calls itself');
         assert.equal(await status({ clientId: 'root', accessToken }), 200);
+        // Nor does it hand on scopes to a task of its own, whose run it could then claim.
+        const maker = await server.queue({ clientId: 'make/bob', accessToken });
+        await assertRefused(maker.createTask(await slugid(), definition({ scopes: ['*'] })), 403,
+            'InsufficientScopes', /'operate'/);
+        await maker.createTask(await slugid(), definition({ scopes: ['secrets:get:x'] }));
         fs.rmSync(dir, { recursive: true });
     });
 });

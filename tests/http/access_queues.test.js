@@ -171,6 +171,8 @@ describe('credentials that are limited to queues', () => {
     });
 });
 
+const JOB = { queue: 'a', type: 't', payload: 1 };
+
 describe('a viewer', () => {
     it('sees_no_payloads_unless_that_was_said', async (t) => {
         const { as } = await guarded(t, { blind: { roles: ['viewer'] },
@@ -180,6 +182,13 @@ describe('a viewer', () => {
         const [{ token }] = (await as('admin').post('/jobs/claim', { queues: ['a'] })).json.jobs;
         await as('admin').post(`/jobs/${id}/progress`, { token, checkpoint: 'xyzzy',
             progress: { value: 0.5 } });
+        const entry = { name: 'e', expression: '0 3 * * *', job: { ...JOB, payload: { secret: 'xyzzy' } } };
+        assert.equal((await as('admin').put('/crons/g', { entries: [entry] })).status, 200);
+        for (const target of ['/crons/g', '/crons/g/entries/e']) {
+            assert.match((await as('seeing').get(target)).text, /xyzzy/);
+            const { status, text } = await as('blind').get(target);
+            assert.deepEqual([status, /"job"/.test(text), /payload|xyzzy/.test(text)], [200, true, false], text);
+        }
         for (const target of [`/jobs/${id}`, '/jobs', '/queues/a/next', `/jobs/${id}?runs=true`,
             `/jobs/${id}/explain`, '/events?since=0&follow=false']) {
             const res = await as('blind').get(target);
@@ -194,8 +203,6 @@ describe('a viewer', () => {
 });
 
 describe('a worker', () => {
-    const JOB = { queue: 'a', type: 't', payload: 1 };
-
     it('reports_only_runs_that_it_holds', async (t) => {
         const { as } = await guarded(t, { one: { roles: ['worker'] }, two: { roles: ['worker'] } });
         for (let i = 0; i < 3; i++)

@@ -5,6 +5,7 @@
 // what.
 
 const assert = require('node:assert/strict');
+const crypto = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
@@ -91,6 +92,25 @@ describe('a token', () => {
         assertError(await as('w').get('/version'), 401, 'bad_credentials');
     });
 
+    it('is_kept_as_a_hash_alone', async (t) => {
+        const { server, tokens, as } = await guarded(t, { w: { roles: ['worker'] } });
+        await as('w').get('/jobs');
+        const archive = path.join(server.dir, 'backup');
+        const made = await run(['backup', archive, '--url', server.adminUrl], { TENAX_TOKEN: tokens.admin });
+        assert.equal(made.code, 0, made.stderr);
+        await server.stop();
+        const files = fs.readdirSync(server.dir, { recursive: true, withFileTypes: true })
+            .filter((entry) => entry.isFile()).map((entry) => path.join(entry.path, entry.name));
+        const hash = (text) => crypto.createHash('sha256').update(text).digest('hex');
+        let hashes = 0;
+        for (const bytes of files.map((file) => fs.readFileSync(file, 'latin1'))) {
+            for (const token of Object.values(tokens))
+                assert.ok(!bytes.includes(token.slice(21)));
+            hashes += bytes.includes(hash(tokens.w));
+        }
+        assert.ok(hashes > 0, `${files}`);
+    });
+
     it('outlives_kill_and_reset', async (t) => {
         const { server, as } = await guarded(t, { w: { roles: ['worker'] } });
         assert.equal((await as('admin').post('/reset')).status, 204);
@@ -158,6 +178,8 @@ describe('tenax token', () => {
         const second = await tokenCommand(server,
             ['create', '--role', 'worker', '--queues', 'mail-*', '--expires', '90d'], env);
         assert.match(second.stdout, /^tnx_\w{16}_[\w-]{43}\n$/);
+        const [, made] = (await server.admin('GET', '/tokens', undefined, bearer(env.TENAX_TOKEN))).json.tokens;
+        assert.equal(Math.round((made.expires_at - made.created_at) / 86400e3), 90);
         const list = await tokenCommand(server, ['list'], env);
         assert.match(list.stdout, /worker +mail-\*/);
         assert.match(list.stdout, /admin +all/);
@@ -213,6 +235,19 @@ describe('tenax token', () => {
         await server.signal('SIGKILL');
         await server.start();
         assert.equal((await as('other').get('/jobs')).status, 200);
+    });
+
+    it('makes_none_for_all_queues_unless_that_was_meant', async (t) => {
+        const { server, tokens } = await guarded(t);
+        const env = { TENAX_TOKEN: tokens.admin };
+        for (const queues of ['', ',a', 'a,,b', 'a\n'])
+            for (const [where, code] of [[['--url', server.adminUrl], 1], [['--root-dir', rootOf(server)], 1]]) {
+                const made = await run(['token', 'create', '--role', 'worker', '--queues', queues, ...where], env);
+                assert.deepEqual([made.code, made.stdout], [code, ''], `${queues} ${where} ${made.stderr}`);
+            }
+        assert.ok(!fs.existsSync(path.join(rootOf(server), 'new-tokens')));
+        const role = await run(['token', 'create', '--role', 'worker,,viewer', '--root-dir', rootOf(server)]);
+        assert.equal(role.code, 1, role.stdout);
     });
 
     it('makes_one_for_a_running_server_that_is_told', async (t) => {
