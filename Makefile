@@ -21,7 +21,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-clients test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-postgres test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -72,6 +72,7 @@ test-waiting:
 	@$(MAKE) --no-print-directory test-console
 	@$(MAKE) --no-print-directory test-kubernetes
 	@$(MAKE) --no-print-directory test-clients
+	@$(MAKE) --no-print-directory test-postgres
 	@$(MAKE) --no-print-directory test-packaging
 	@$(MAKE) --no-print-directory test-crash
 
@@ -103,6 +104,11 @@ test-io-threads: all
 test-builds: all
 	@tools/setup test
 	@$(SUITE) builds $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
+
+## test-postgres: what needs a PostgreSQL; each test starts one of its own
+test-postgres: all
+	@tools/setup test
+	@$(SUITE) postgres $(wildcard tests/postgres/*.test.js)
 
 ## test-console: the web console in Debian's chromium
 test-console: all

@@ -22,6 +22,7 @@ const struct catalog_row catalog[] = {
     {&restore_command, restore_main},
     {&check_command, check_main},
     {&compact_command, compact_main},
+    {&postgres_command, postgres_main},
     {&tls_command, tls_main},
     {&token_command, token_main},
     {&audit_command, audit_main},
