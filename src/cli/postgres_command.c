@@ -31,7 +31,7 @@ static const struct option_def options[] = {
 const struct subcommand postgres_command = {
     .name = "postgres",
     .usage = WORDS " --postgres URL [OPTIONS]",
-    .summary = "install, upgrade or check the schema that servers share in PostgreSQL",
+    .summary = "install, upgrade or check the schema tenax in PostgreSQL",
     .about =
         "install makes the schema `tenax` in the database, and the role tenax_producer, whose "
         "members may enqueue by SQL and do nothing else. upgrade brings a schema of an older "
