@@ -293,6 +293,27 @@ static int check_args(const struct executor_args *args, const struct names *queu
     return CLI_OK;
 }
 
+static bool is_namespace(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 0 && len <= 63 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == len &&
+           name[0] != '-' && name[len - 1] != '-';
+}
+
+static int check_namespaces(const struct executor_args *args, const struct names *also)
+{
+    const char *wrong = args->namespace && !is_namespace(args->namespace) ? args->namespace : NULL;
+    const char *option = wrong ? "namespace" : "allow-namespace";
+    for (size_t i = 0; !wrong && i < also->count; i++)
+        wrong = is_namespace(also->at[i]) ? NULL : also->at[i];
+    if (!wrong)
+        return CLI_OK;
+    return subcommand_usage(&executor_command,
+                            "option '--%s': '%.100s' is no name of a namespace: 1 to 63 lower-case "
+                            "letters, digits and '-', the first and the last no '-'",
+                            option, wrong);
+}
+
 /* Roles on standard output, so that they can be applied as they are. */
 static int check_access(const struct exec_settings *s)
 {
@@ -374,7 +395,9 @@ int executor_main(int argc, char **argv)
                               .metrics_port = -1};
     if (OPTION_GIVEN(&o, struct executor_args, metrics_port))
         s.metrics_port = args.metrics_port;
-    code = run(&args, &s, &queues);
+    code = check_namespaces(&args, &namespaces);
+    if (code == CLI_OK)
+        code = run(&args, &s, &queues);
     free(url);
     free_names(&queues);
     free_names(&namespaces);

@@ -231,6 +231,16 @@ static struct err set_from_surroundings(const struct option_def *defs, void *val
     return err_none();
 }
 
+/* Whether the word is an option by itself, and no value that was forgotten before it. */
+static bool is_flag(const struct option_def *defs, const char *word)
+{
+    if (strncmp(word, "--", 2) != 0)
+        return false;
+    while (defs->flag && strcmp(defs->flag, word + 2) != 0)
+        defs++;
+    return defs->flag != NULL;
+}
+
 /* Sets the option of this row to the value in text or, if that is NULL, in the next word. */
 static struct err take_value(const struct option_def *defs, size_t row, const char *text, int argc,
                              char **argv, int *i, void *values, struct options *out)
@@ -239,7 +249,7 @@ static struct err take_value(const struct option_def *defs, size_t row, const ch
     struct origin o = {"option '--", d->flag, "'"};
     if (!text && d->type == OPTION_SWITCH)
         text = "true";
-    else if (!text && *i + 1 < argc)
+    else if (!text && *i + 1 < argc && !is_flag(defs, argv[*i + 1]))
         text = argv[++*i];
     if (!text)
         return REFUSE(o, "it needs a value: --%s %s", d->flag, d->value);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"
 
@@ -41,7 +42,11 @@ static struct err set_style(struct executor *x)
     struct document_fault fault;
     struct buf text = {0};
     if (s->template) {
-        TRY(kube_config_read_file(s->template, &text));
+        struct err e = kube_config_read_file(s->template, &text);
+        if (e.code != ERR_OK) {
+            buf_fini(&text);
+            return err_make(e.code, "template %s", e.msg);
+        }
         struct str copy = arena_copy(&x->arena, buf_view(&text));
         buf_fini(&text);
         if (!kube_template_read(copy, &x->arena, &template, &fault))
@@ -72,6 +77,30 @@ struct err exec_cluster_open(struct executor *x)
     set_namespaces(x);
     x->kube = kube_client_new(x->loop, &x->config, &c);
     return set_style(x);
+}
+
+static void on_namespace(void *ctx, const struct kube_answer *a)
+{
+    const struct exec_namespace *ns = ctx;
+    if (a->reason == KUBE_ANSWER_NOT_FOUND && str_eq(a->kind, STR("namespaces")))
+        log_warn("namespace %s does not exist: the cluster will refuse every pod there", ns->name);
+}
+
+/* Whether they exist is not for everybody to know. */
+void exec_cluster_look(struct executor *x)
+{
+    for (size_t i = 0; i < x->namespace_count; i++) {
+        struct buf path = {0};
+        buf_lit(&path, "/api/v1/namespaces");
+        kube_client_segment(&path, str_from(x->namespaces[i].name));
+        buf_byte(&path, '\0');
+        kube_client_call(x->kube, &(struct kube_client_spec){.verb = KUBE_GET,
+                                                             .path = path.at,
+                                                             .retry = KUBE_CLIENT_ONCE,
+                                                             .done = on_namespace,
+                                                             .ctx = &x->namespaces[i]});
+        buf_fini(&path);
+    }
 }
 
 void exec_cluster_fini(struct executor *x)

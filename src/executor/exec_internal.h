@@ -195,6 +195,8 @@ void exec_give_up(struct executor *x, const char *fmt, ...) __attribute__((forma
 
 /* Makes the client of the cluster, and sets namespaces and style, by the settings. */
 NODISCARD struct err exec_cluster_open(struct executor *x);
+/* Warns of namespaces that do not exist. */
+void exec_cluster_look(struct executor *x);
 /* Once the client is freed and its handles are closed. */
 void exec_cluster_fini(struct executor *x);
 

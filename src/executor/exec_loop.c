@@ -259,6 +259,7 @@ static struct err open_executor(struct executor *x)
     exec_reports_load(x);
     x->server = remote_new(x->loop, x->settings->server, &x->settings->tls, x->settings->name);
     exec_watch_start(x);
+    exec_cluster_look(x);
     return exec_metrics_start(x);
 }
 

@@ -259,8 +259,9 @@ static void on_failed(void *ctx, const struct kube_answer *a)
 {
     struct exec_namespace *ns = ctx;
     if (!ns->failing)
-        log_warn("cannot watch the pods of namespace %s: %.*s; trying again", ns->name,
-                 STR_ARG(a->message));
+        log_warn("cannot watch the pods of namespace %s: %.*s; trying again%s", ns->name,
+                 STR_ARG(a->message),
+                 kube_answer_is_passing(a->reason) ? "" : " (tenax executor --check says more)");
     ns->failing = true;
     ns->failures++;
     exec_wake(ns->x);

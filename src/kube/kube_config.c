@@ -506,7 +506,10 @@ struct err kube_config_load(const char *path, const char *context, struct kube_c
 {
     struct buf b = {0};
     struct err err = kube_config_read_file(path, &b);
-    if (err.code == ERR_OK)
+    if (err.code != ERR_OK)
+        err = err_make(err.code, "kubeconfig %s%s", err.msg,
+                       strchr(path, ':') ? "; it must be one file, not a list of them" : "");
+    else
         err = kube_config_read(buf_view(&b), path, context, out);
     if (b.len)
         explicit_bzero(b.at, b.len);

@@ -268,6 +268,9 @@ static void a_bad_value_is_named_with_what_is_accepted(void **state)
     assert_refused("option '--loud': 'maybe' is not one of true, false, yes, no, on, off, 1, 0",
                    "--loud=maybe");
     assert_refused("option '--port': it needs a value: --port PORT", "--port");
+    assert_refused("option '--port': it needs a value: --port PORT", "--port", "--loud");
+    assert_refused("option '--port': '--lud' is not a whole number from 0 to 65535", "--port",
+                   "--lud");
     setenv("ZIZQ_T_PORT", "x", 1);
     assert_refused("variable ZIZQ_T_PORT: 'x' is not a whole number from 0 to 65535");
 }

@@ -291,7 +291,7 @@ static void files_that_cannot_be_read(void **state)
     struct kube_config c;
     struct err e = kube_config_load("/nowhere/config", NULL, &c);
     assert_int_equal(e.code, ERR_IO);
-    assert_string_equal(e.msg, "/nowhere/config: No such file or directory");
+    assert_string_equal(e.msg, "kubeconfig /nowhere/config: No such file or directory");
     e = kube_config_load(folder, NULL, &c);
     assert_int_equal(e.code, ERR_IO);
     char *large = malloc(KUBE_CONFIG_FILE_MAX + 2);

@@ -57,6 +57,9 @@ describe('a command line that makes no executor', () => {
         [['--queue', 'a', '--lease', '5ms'], /--lease/],
         [['--queue', 'a', '--server', 'ftp://x'], /--server/],
         [['--queue', 'a', '--max-pods', '0'], /--max-pods/],
+        [['--queue', 'a', '--namespace', 'Jobs'], /--namespace': 'Jobs' is no name/],
+        [['--queue', 'a', '--allow-namespace', 'jobs,b_c'], /--allow-namespace': 'b_c' is no name/],
+        [['--queue', 'a', '--kubeconfig', '--check'], /--kubeconfig': it needs a value/],
     ])
         it(`says_why_${args.slice(-2).join('_') || 'nothing'}`, async () => {
             const ran = await run(['executor', ...args]);
@@ -64,7 +67,8 @@ describe('a command line that makes no executor', () => {
             assert.match(ran.stderr, words);
         });
 
-    for (const [file, words] of [['/nonexistent/kubeconfig', /nonexistent/], ['/dev/null', /null/]])
+    for (const [file, words] of [['/nonexistent/kubeconfig', /kubeconfig \/nonexistent/],
+        ['/dev/null', /null/], ['/dev/null:/nonexistent/two', /must be one file/]])
         it(`names_a_kubeconfig_that_is_none_${path.basename(file)}`, async () => {
             const ran = await run(['executor', '--queue', 'a', '--kubeconfig', file]);
             assert.equal(ran.code, 1, ran.stderr);

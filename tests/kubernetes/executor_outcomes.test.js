@@ -82,6 +82,7 @@ describe('the creation of a pod', () => {
         await bed.status(id, 'dead');
         const [run] = await bed.server.runs(id);
         assert.match(run.message, /nowhere/);
+        await other.says(/namespace nowhere does not exist/);
         await other.stop();
     });
 
