@@ -11,7 +11,7 @@
 /* What is posted before the loop's turn is over. */
 #define POST_AT ((size_t)64 * 1024)
 /* Bytes that may be on their way to the front before streams wait. */
-#define WRITTEN_MAX ((uint64_t)8 * 1024 * 1024)
+#define WRITTEN_MAX ((uint64_t)1024 * 1024)
 /* Bytes of a stream that may be on their way to the front. */
 #define STREAM_MAX ((uint64_t)256 * 1024)
 /* With more than this unread the front is to say when it is less. */

@@ -254,52 +254,26 @@ NODISCARD static struct err check_logs(const char *dir, const struct inventory *
     return err;
 }
 
-/* Recovery must reach everything that was acknowledged. */
-NODISCARD static struct err check_end(const char *dir, uint64_t sequence,
-                                      const struct rocks_manifest *m, bool lossy)
-{
-    bool goes_on;
-    uint64_t last = m->sequence;
-    TRY(wal_reach(dir, m->log, &last));
-    TRY(wal_goes_on(dir, last, &goes_on));
-    if (!goes_on && last >= sequence)
-        return err_none();
-    if (!lossy)
-        return err_make(
-            ERR_CORRUPT,
-            "the log in %.150s is damaged: what was acknowledged after the damage would "
-            "be lost; restore a backup, or start once with --commit-mode buffered, which "
-            "continues with what comes before it",
-            dir);
-    log_warn("the log in %s is damaged, and what was committed after the damage is lost", dir);
-    return err_none();
-}
-
-NODISCARD static struct err check_against(const char *dir, bool found, const struct inventory *inv,
-                                          bool lossy)
+NODISCARD static struct err check_against(const char *dir, const struct inventory *inv)
 {
     struct rocks_manifest m;
     TRY(rocks_manifest_find(dir, &m));
-    if (found && m.number < inv->manifest)
+    if (m.number < inv->manifest)
         return err_make(ERR_CORRUPT, "%.150s/CURRENT is missing or old: " REMEDY, dir);
     /* A newer one was written by the next start, which was interrupted. */
-    if (found && m.number == inv->manifest)
+    if (m.number == inv->manifest)
         TRY(check_manifest(dir, inv));
+    if (inv->has_log || !m.number)
+        return err_none();
     TRY(rocks_manifest_read(dir, &m));
-    if (!m.number)
-        return err_none();
-    if (inv->has_log)
-        return err_none();
-    if (found)
-        TRY(check_logs(dir, inv, m.log));
-    return check_end(dir, found ? inv->sequence : 0, &m, lossy);
+    return check_logs(dir, inv, m.log);
 }
 
-struct err inventory_check(const char *dir, bool lossy, struct inventory *out)
+struct err inventory_check(const char *dir, struct inventory *out)
 {
     bool found;
     TRY(inventory_read(dir, &found, out));
-    return check_against(dir, found, out, lossy);
+    return found ? check_against(dir, out) : err_none();
 }
 
 /* --- a directory that is not a root directory yet --- */

@@ -51,11 +51,10 @@ void inventory_encode(const struct inventory *inv, char *place);
 
 /* Reads the inventory of dir; *found is false if there is none. ERR_CORRUPT, ERR_IO. */
 NODISCARD struct err inventory_read(const char *dir, bool *found, struct inventory *out);
-/* Checks the contents of dir, which nobody may be using, against its inventory and for consistency,
- * except for our log, which whoever opens it checks. Changes nothing. With `lossy`, the end of
- * RocksDB's logs may be lost, which is logged. *out is the inventory, zeros if there is none.
- * ERR_CORRUPT says what is missing or damaged and what to do; ERR_IO, ERR_VERSION. */
-NODISCARD struct err inventory_check(const char *dir, bool lossy, struct inventory *out);
+/* Checks which files are in dir, which nobody may be using, against its inventory, except for our
+ * log, which whoever opens it checks. Changes nothing. *out is the inventory, zeros if there is
+ * none. ERR_CORRUPT says what is missing or damaged and what to do; ERR_IO, ERR_VERSION. */
+NODISCARD struct err inventory_check(const char *dir, struct inventory *out);
 
 /* Whether a store may be created in dir, which has none: not if it contains foreign files, or
  * tables or logs without a CURRENT. ERR_USAGE, ERR_CORRUPT, ERR_IO. */

@@ -112,18 +112,6 @@ static void flush(struct rocks *r)
     rocksdb_free(text);
 }
 
-/* A gap in the logs, if there is one, was logged and is to be given up. */
-NODISCARD static struct err close_hole(struct rocks *r)
-{
-    bool hole;
-    if (!r->lossy)
-        return err_none();
-    TRY(wal_goes_on(r->dir, rocksdb_get_latest_sequence_number(r->db), &hole));
-    if (hole)
-        flush(r);
-    return err_none();
-}
-
 static void fold_logs(struct rocks *r)
 {
     struct wal_file *files;
@@ -137,7 +125,6 @@ static void fold_logs(struct rocks *r)
 NODISCARD static struct err open_tables_and_log(struct rocks *r)
 {
     TRY(open_mended(r));
-    TRY(close_hole(r));
     fold_logs(r);
     return rocks_log_open(r, false);
 }

@@ -202,7 +202,7 @@ NODISCARD static struct err check_log(const struct rocks *r)
 struct err rocks_check_inventory(struct rocks *r, bool lossy)
 {
     struct inventory *inv = ALLOC(struct inventory);
-    struct err e = inventory_check(r->dir, lossy, inv);
+    struct err e = inventory_check(r->dir, inv);
     r->damaged = inv->is.damaged;
     r->has_log = inv->has_log;
     r->tables = inv->is.tables;
@@ -210,7 +210,11 @@ struct err rocks_check_inventory(struct rocks *r, bool lossy)
     if (!r->held_known && r->has_log)
         r->held = inv->is.held;
     r->held_known = true;
+    uint64_t sequence = inv->sequence;
     free(inv);
+    TRY(e);
+    if (!r->has_log)
+        return rocks_upgrade_check(r, sequence, lossy);
     /* If it was not synced, what is left is found out when it is opened. */
-    return e.code == ERR_OK && r->has_log && !lossy ? check_log(r) : e;
+    return lossy ? err_none() : check_log(r);
 }

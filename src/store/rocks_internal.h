@@ -98,6 +98,12 @@ static inline struct rocks *rocks_of(struct store *s)
     return (struct rocks *)s;
 }
 
+/* rocks_upgrade.c */
+/* Whether RocksDB's log, of a root directory that has none of ours, has all that was acknowledged;
+ * `sequence` is known to have been. Changes nothing. ERR_CORRUPT, unless with `lossy`, which gives
+ * up what comes after damage, and says so in the log; ERR_IO, ERR_VERSION. */
+NODISCARD struct err rocks_upgrade_check(struct rocks *r, uint64_t sequence, bool lossy);
+
 /* rocks_handle.c */
 /* The handle with all that belongs to it, except the database. rocks_free frees it, and closes the
  * database as well. */

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "store/folder.h"
 #include "store/reader.h"
-#include "store/rocks_log.h"
+#include "store/rocks_fragment.h"
 #include "store/writer.h"
 
 /* The parts that a record may begin with, before the parts about tables. */
@@ -81,15 +81,15 @@ struct err rocks_manifest_find(const char *dir, struct rocks_manifest *m)
 
 NODISCARD static struct err add_all(struct rocks_manifest *m, int fd)
 {
-    struct rocks_log *log = ALLOC(struct rocks_log);
+    struct rocks_fragments *in = ALLOC(struct rocks_fragments);
     struct buf record = {0};
-    rocks_log_init(log, fd);
+    rocks_fragment_init(in, fd);
     bool found;
     struct err err;
-    while ((err = rocks_log_next(log, &found, &record)).code == ERR_OK && found)
+    while ((err = rocks_fragment_next(in, &found, &record)).code == ERR_OK && found)
         rocks_manifest_add(m, buf_view(&record));
     buf_fini(&record);
-    free(log);
+    free(in);
     return err;
 }
 
@@ -119,17 +119,18 @@ struct err rocks_manifest_read(const char *dir, struct rocks_manifest *m)
 static void add_fragments(struct buf *out, uint64_t at, struct str record)
 {
     for (bool first = true; first || record.len;) {
-        size_t left = ROCKS_LOG_BLOCK - (at + out->len) % ROCKS_LOG_BLOCK;
-        if (left < ROCKS_LOG_HEADER) {
+        size_t left = ROCKS_FRAGMENT_BLOCK - (at + out->len) % ROCKS_FRAGMENT_BLOCK;
+        if (left < ROCKS_FRAGMENT_HEADER) {
             buf_add(out, "\0\0\0\0\0\0", left);
             continue;
         }
-        size_t len = left - ROCKS_LOG_HEADER < record.len ? left - ROCKS_LOG_HEADER : record.len;
+        size_t len =
+            left - ROCKS_FRAGMENT_HEADER < record.len ? left - ROCKS_FRAGMENT_HEADER : record.len;
         bool last = len == record.len;
-        rocks_log_add(out,
-                      first ? (last ? ROCKS_LOG_FULL : ROCKS_LOG_FIRST)
-                            : (last ? ROCKS_LOG_LAST : ROCKS_LOG_MIDDLE),
-                      (struct str){record.at, len});
+        rocks_fragment_add(out,
+                           first ? (last ? ROCKS_FRAGMENT_FULL : ROCKS_FRAGMENT_FIRST)
+                                 : (last ? ROCKS_FRAGMENT_LAST : ROCKS_FRAGMENT_MIDDLE),
+                           (struct str){record.at, len});
         record.at += len;
         record.len -= len;
         first = false;
