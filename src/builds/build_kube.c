@@ -57,8 +57,13 @@ static const char *verb_of(enum ask_kind kind)
                                 : "Failed to get pod status";
 }
 
-/* The sentence begins as the original's do; the status comes first in its parentheses, since that
- * is what people look for. */
+static bool says_status(struct str message)
+{
+    return message.len > 5 && memcmp(message.at, "HTTP ", 5) == 0;
+}
+
+/* The sentence begins as the original's do; then comes the status, since that is what people look
+ * for. A message in words of our own has it already. */
 static void refuse(struct ask *k, const struct kube_answer *answer)
 {
     struct buf why = {0};
@@ -66,7 +71,7 @@ static void refuse(struct ask *k, const struct kube_answer *answer)
     if (answer->status == 403 || answer->status == 404)
         a.result = BUILD_KUBE_FINAL;
     buf_print(&why, "%s: ", verb_of(k->kind));
-    if (answer->status)
+    if (answer->status && !says_status(answer->message))
         buf_print(&why, "%ld ", answer->status);
     buf_print(&why, "%.*s", STR_ARG(answer->message));
     buf_byte(&why, '\0');

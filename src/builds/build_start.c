@@ -50,6 +50,7 @@ static void on_first_look(void *ctx, const struct build_kube_answer *a)
 static void is_there(struct build_work *k, struct str pod)
 {
     const struct build_worker_settings *s = k->w->s;
+    build_last_add(&k->w->made, k->label);
     log_info("build %.*s: pod %.*s is there", NAME_ARG(k->m.build), STR_ARG(pod));
     if (s->timer || !s->verify)
         k->w->p.kube->ops->list(k->w->p.kube, k->label, on_first_look, k);
@@ -93,12 +94,12 @@ static void on_sought(void *ctx, const struct build_kube_answer *a)
         create(k);
 }
 
-/* The pod's name alone keeps a second one away, if this worker made the first. Screwdriver's own
- * worker draws names by chance: while it is being replaced, its messages come here. */
+/* The pod's name alone keeps a second one away, if such a worker made the first. Screwdriver's own
+ * draws names by chance: while it is being replaced, its messages come here. */
 static void create_once(void *ctx)
 {
     struct build_work *k = ctx;
-    if (k->d->redelivered || k->d->failures > 0)
+    if (k->d->redelivered || k->d->failures > 0 || build_last_has(&k->w->made, k->label))
         k->w->p.kube->ops->list(k->w->p.kube, k->label, on_sought, k);
     else
         create(k);
@@ -114,7 +115,7 @@ void build_start_begin(struct build_work *k)
         build_work_done(k);
         return;
     }
-    build_work_begin_again(k);
+    build_last_remove(&k->w->over, k->label);
     struct err e = build_pod_make(s->pods, k->m.config, &k->arena, &k->pod);
     if (e.code != ERR_OK) {
         build_work_fail(k, e.msg);

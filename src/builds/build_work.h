@@ -12,7 +12,14 @@
 
 struct build_lane;
 
-#define BUILD_OVER_MAX 10000
+#define BUILD_LAST_MAX 10000
+
+/* The last builds of which something was true, by their labels. */
+struct build_last {
+    struct strmap places;
+    struct str ring[BUILD_LAST_MAX];
+    size_t next;
+};
 
 /* A message, or a timer that fired. */
 struct build_work {
@@ -41,13 +48,11 @@ struct build_worker {
     const struct build_worker_settings *s;
     struct build_worker_ports p;
     struct build_worker_counters count;
-    struct strmap lanes;  /* of builds that are being worked on */
-    struct strmap firing; /* builds whose timers are being worked on */
-    /* Builds whose pods were deleted, by stop messages or because they failed: the last ones. */
-    struct strmap over;
-    struct str over_ring[BUILD_OVER_MAX];
-    size_t over_next;
-    struct list loose; /* works without a lane */
+    struct strmap lanes;    /* of builds that are being worked on */
+    struct strmap firing;   /* builds whose timers are being worked on */
+    struct build_last over; /* their pods were deleted, by stop messages or because they failed */
+    struct build_last made; /* their pods were made */
+    struct list loose;      /* works without a lane */
     size_t busy;
 };
 
@@ -64,11 +69,13 @@ void build_work_fail(struct build_work *k, const char *why);
 /* An update of its build's page, kept before it is acknowledged. */
 void build_work_tell(struct build_work *k, const struct build_update *u);
 
-/* Whether the build's pods were deleted lately, by this worker; and that they were, or that a new
- * start has come. Bounded: of many builds the last ones are known. */
+/* Whether the build is among the last ones; that it is from now on, or no longer. */
+bool build_last_has(const struct build_last *l, struct str label);
+void build_last_add(struct build_last *l, struct str label);
+void build_last_remove(struct build_last *l, struct str label);
+
+/* Whether the build's pods were deleted lately, by this worker. */
 bool build_work_is_over(const struct build_work *k);
-void build_work_set_over(struct build_work *k);
-void build_work_begin_again(struct build_work *k);
 
 /* --- the kinds of work --- */
 

@@ -113,32 +113,36 @@ void build_work_retry(struct build_work *k, const char *why)
     work_free(k);
 }
 
-/* --- builds that are over --- */
+/* --- the last builds --- */
+
+bool build_last_has(const struct build_last *l, struct str label)
+{
+    return strmap_get(&l->places, label) != NULL;
+}
+
+void build_last_add(struct build_last *l, struct str label)
+{
+    struct str *place = &l->ring[l->next];
+    if (build_last_has(l, label))
+        return;
+    if (place->len)
+        strmap_remove(&l->places, *place);
+    *place = strmap_put(&l->places, label, place);
+    l->next = (l->next + 1) % BUILD_LAST_MAX;
+}
+
+void build_last_remove(struct build_last *l, struct str label)
+{
+    struct str *place = strmap_get(&l->places, label);
+    if (!place)
+        return;
+    strmap_remove(&l->places, label);
+    *place = (struct str){0};
+}
 
 bool build_work_is_over(const struct build_work *k)
 {
-    return strmap_get(&k->w->over, k->label) != NULL;
-}
-
-void build_work_set_over(struct build_work *k)
-{
-    struct build_worker *w = k->w;
-    struct str *place = &w->over_ring[w->over_next];
-    if (build_work_is_over(k))
-        return;
-    if (place->len)
-        strmap_remove(&w->over, *place);
-    *place = strmap_put(&w->over, k->label, place);
-    w->over_next = (w->over_next + 1) % BUILD_OVER_MAX;
-}
-
-void build_work_begin_again(struct build_work *k)
-{
-    struct str *place = strmap_get(&k->w->over, k->label);
-    if (!place)
-        return;
-    strmap_remove(&k->w->over, k->label);
-    *place = (struct str){0};
+    return build_last_has(&k->w->over, k->label);
 }
 
 static void on_kept(void *ctx)
@@ -170,7 +174,7 @@ static void on_failure_kept(void *ctx)
 {
     struct build_work *k = ctx;
     if (k->removes_pods)
-        build_work_set_over(k);
+        build_last_add(&k->w->over, k->label);
     if (k->removes_pods)
         k->w->p.kube->ops->remove(k->w->p.kube, k->label, on_cleaned, k);
     else
@@ -253,7 +257,7 @@ static void on_removed(void *ctx, const struct build_kube_answer *a)
 static void stop(struct build_work *k)
 {
     k->w->count.stops++;
-    build_work_set_over(k);
+    build_last_add(&k->w->over, k->label);
     if (k->w->p.timers)
         build_timers_clear(k->w->p.timers, k->label);
     k->w->p.kube->ops->remove(k->w->p.kube, k->label, on_removed, k);
@@ -462,7 +466,8 @@ void build_worker_free(struct build_worker *w)
     }
     strmap_fini(&w->lanes);
     strmap_fini(&w->firing);
-    strmap_fini(&w->over);
+    strmap_fini(&w->over.places);
+    strmap_fini(&w->made.places);
     drop_all(&w->loose);
     free(w);
 }

@@ -135,6 +135,20 @@ static void a_start_that_comes_again_asks_for_no_second_pod(void **state)
     }
 }
 
+static void a_start_that_is_published_twice_asks_for_no_second_pod(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, false);
+    world_start(&w, FATE_RUNS);
+    w.count = 0;
+    world_start(&w, FATE_RUNS);
+    run_to_the_end(&w);
+    assert_int_equal(build_worker_counters(w.worker)->starts, 2);
+    assert_int_equal(w.builds[0].posts, 1);
+    world_fini(&w);
+}
+
 static void a_start_that_has_made_no_pod_makes_one_when_it_comes_again(void **state)
 {
     (void)state;
@@ -303,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_stopped_build_has_no_pod_and_no_failure),
         cmocka_unit_test(a_stop_ends_a_build_whose_start_waits_to_be_tried_again),
         cmocka_unit_test(a_start_that_comes_again_asks_for_no_second_pod),
+        cmocka_unit_test(a_start_that_is_published_twice_asks_for_no_second_pod),
         cmocka_unit_test(a_start_that_has_made_no_pod_makes_one_when_it_comes_again),
         cmocka_unit_test(the_last_look_fails_a_build_without_a_pod),
         cmocka_unit_test(a_pod_that_vanishes_before_it_ran_fails_its_build),

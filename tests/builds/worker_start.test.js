@@ -153,6 +153,17 @@ for (const status of [403, 404])
         assert.equal(bed.double.requests()[`create pods ${status}`], 1);
     }));
 
+test('an answer of what stands before the API: its status is said once', () => bed.with(
+    { RABBITMQ_MSG_REPROCESS_LIMIT: '0' }, async (site) => {
+        site.worker();
+        const build = site.build(RUNS);
+        bed.double.fault({ match: { verb: 'create', resource: 'pods' },
+            raw: { code: 502, type: 'text/plain', text: 'upstream is away' } });
+        await site.start(build);
+        await site.fails(build, /^Failed to create pod: HTTP 502: upstream is away$/);
+        await site.empty();
+    }));
+
 test('a buildConfig that makes no pod fails the build, and names the member', () => bed.with({}, async (site) => {
     site.worker();
     const build = site.build();
