@@ -166,23 +166,29 @@ static struct key key_of(const struct fields *f, struct arena *a)
 
 /* --- a set --- */
 
-static struct err read_key(struct json_cursor *c, struct jwks *keys)
+static struct err read_fields(struct str json, struct arena *a, struct fields *f)
 {
-    struct fields f = {0};
-    TRY(json_enter_object(c));
+    struct json_cursor c = json_open(json);
+    TRY(json_enter_object(&c));
     for (bool more;;) {
         struct json_string name;
-        TRY(json_next_member(c, &more, &name));
+        TRY(json_next_member(&c, &more, &name));
         if (!more)
-            break;
-        TRY(read_field(c, name.raw, &keys->memory, &f));
+            return err_none();
+        TRY(read_field(&c, name.raw, a, f));
     }
-    if (keys->count == JWKS_MAX)
-        return err_none();
+}
+
+/* One that cannot be understood must not take the others with it: the issuer may have it for
+ * somebody else (RFC 7517 §5). */
+static void add_key(struct jwks *keys, struct str json)
+{
+    struct fields f = {0};
+    if (keys->count == JWKS_MAX || read_fields(json, &keys->memory, &f).code != ERR_OK)
+        return;
     struct key key = key_of(&f, &keys->memory);
     if (key.public)
         keys->keys[keys->count++] = key;
-    return err_none();
 }
 
 static struct err read_set(struct str json, struct jwks *keys)
@@ -198,7 +204,8 @@ static struct err read_set(struct str json, struct jwks *keys)
         TRY(json_next_element(&c, &more));
         if (!more)
             return err_none();
-        TRY(read_key(&c, keys));
+        TRY(json_skip(&c, &whole));
+        add_key(keys, whole);
     }
 }
 

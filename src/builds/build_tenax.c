@@ -270,6 +270,7 @@ struct err build_tenax_new(uv_loop_t *loop, struct build_settings *settings,
         .ca_cert = text_or_null(settings, BUILD_SERVER_CA),
         .client_cert = text_or_null(settings, BUILD_SERVER_CERT),
         .client_key = text_or_null(settings, BUILD_SERVER_KEY),
+        .token_file = text_or_null(settings, BUILD_SERVER_TOKEN),
     };
     t->remote = remote_new(loop, t->url, &tls, t->name);
     t->renewals = renewals_new(t->remote, TENAX_CALL_TIMEOUT);

@@ -17,7 +17,7 @@
 #include "client/options.h"
 
 struct build_worker_args {
-    const char *config, *server, *pod_template, *state_dir, *host;
+    const char *config, *server, *token_file, *pod_template, *state_dir, *host;
     bool print_config, print_template, show_token, wait_queues;
     int broker, verification, log_level, log_format;
     span verify_delay, verify_step, scheduling;
@@ -31,6 +31,7 @@ static const struct {
 } by_flag[] = {
     {"broker", BUILD_BROKER},
     {"server", BUILD_SERVER},
+    {"token-file", BUILD_SERVER_TOKEN},
     {"verification", BUILD_VERIFICATION},
     {"verify-delay", BUILD_VERIFY_DELAY},
     {"verify-step", BUILD_VERIFY_STEP},
@@ -59,6 +60,8 @@ static const struct option_def build_worker_options[] = {
      .help = "where messages come from"},
     {"server", "URL", OPTION_TEXT, AT(server),
      .help = "the server, with --broker tenax [default: http://127.0.0.1:7890]"},
+    {"token-file", "FILE", OPTION_TEXT, AT(token_file),
+     .help = "send it the token in this file; otherwise that in TENAX_TOKEN, if there is one"},
     {"verification", "MODE", OPTION_CHOICE, AT(verification), .choices = "queue|timer",
      .def = "queue",
      .help =

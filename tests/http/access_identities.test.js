@@ -145,6 +145,7 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
             'DER in the place of r and s': `${base64({ alg: 'ES256', kid: 'e1' })}.${body}.${der}`,
             'zeros': `${base64({ alg: 'ES256', kid: 'e1' })}.${body}.${Buffer.alloc(64).toString('base64url')}`,
             'a stranger with that kid': jwt(stranger, one.claims()),
+            'a key of its own': jwt(stranger, one.claims(), { jwk: stranger.jwk, kid: undefined }),
             'an unknown kid': jwt({ ...rsa, kid: 'r9' }, one.claims()),
             'critical extensions': jwt(rsa, one.claims(), { crit: ['exp'] }),
             'changed claims': `${head}.${base64(one.claims({ sub: 'root' }))}.${tail}`,
@@ -184,6 +185,24 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         await until(() => /is about another issuer/.test(server.stderr), 'a warning');
         assertError(await server.get('/version', bearer(jwt(rsa, one.claims()))), 503, 'busy', /keys/);
         assert.ok(!one.asked.includes('/keys'));
+    });
+
+    it('is_checked_by_the_keys_that_are_known_while_its_issuer_is_away', async (t) => {
+        const one = await issuer(t, [rsa]), next = keyPair('P-256', 'e7', 'ES256');
+        const { server } = await started(t, rulesOf(one, [worker]));
+        const known = bearer(jwt(rsa, one.claims())), fresh = bearer(jwt(next, one.claims()));
+        await ready(server, known.authorization.slice(7));
+        one.down = true;
+        one.keys = [next];
+        server.child.kill('SIGHUP');
+        await until(() => /keys of the issuer .* cannot be read: .*503/.test(server.stderr), 'a warning');
+        const another = bearer(jwt(rsa, one.claims({ jti: 'another' })));
+        for (const headers of [known, another])
+            assert.equal((await server.get('/version', headers)).status, 200);
+        assertError(await server.get('/version', fresh), 401, 'bad_credentials');
+        one.down = false;
+        await until(async () => (await server.get('/version', fresh)).status === 200, 'it is asked again');
+        await until(() => /keys of the issuer .* are read again/.test(server.stderr), 'the log says so');
     });
 
     it('comes_from_an_issuer_over_TLS_that_wants_a_token_itself', async (t) => {
