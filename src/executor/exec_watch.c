@@ -165,6 +165,8 @@ void exec_watch_gone(struct executor *x, struct exec_run *r)
     } else if (r->replacing && r->plan.lease == PLAN_HELD && r->job_text) {
         replaced(r);
     } else {
+        if (r->plan.lease == PLAN_LOST)
+            log_info("pod %s is gone", r->name);
         r->plan.pod = PLAN_POD_GONE;
     }
     r->plan.deleting = r->asked_to_delete = false;

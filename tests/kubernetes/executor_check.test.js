@@ -4,14 +4,14 @@
 // `tenax executor --check`: what the cluster allows, and what keeps an executor from working there.
 
 const assert = require('node:assert/strict');
-const { execFileSync } = require('node:child_process');
+const { execFile, execFileSync, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
 const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { run } = require('../http/harness');
+const { BIN, run } = require('../http/harness');
 const { onlyDouble } = require('./executor_harness');
 const { startCluster } = require('./cluster');
 const { startDouble } = require('./double');
@@ -211,6 +211,48 @@ describe('executor --check and certificates', { skip: onlyDouble }, () => {
         const ran = await check(expired.kubeconfig({ user: 'some' }), '--insecure-skip-tls-verify');
         assert.equal(ran.code, 0, ran.stderr);
         assert.match(ran.stderr, /not verified|insecure/i);
+    });
+});
+
+// Whoever may not have a namespace of mounts of its own cannot put files where a pod has them.
+const canMount = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/run']).status === 0;
+
+describe('executor --check in a pod', { skip: onlyDouble || (!canMount && 'may not mount') }, () => {
+    const FOLDER = '/run/secrets/kubernetes.io/serviceaccount';
+    let double;
+    before(async () => {
+        double = await startDouble({ tls: true, script: [], namespaces: ['jobs'], users: [{ name: 'some',
+            token: TOKEN, groups: ['system:masters'] }] });
+    });
+    after(() => double.stop());
+
+    // With the files of a service account where every pod has them.
+    function inPod(files, ...args) {
+        const dir = fs.mkdtempSync(path.join(double.dir, 'account-'));
+        for (const [name, text] of Object.entries(files))
+            fs.writeFileSync(path.join(dir, name), text);
+        const { hostname, port } = new URL(double.url);
+        const env = { ...process.env, KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
+        delete env.KUBECONFIG;
+        const script = `mount -t tmpfs none /run && mkdir -p ${FOLDER} && cp ${dir}/* ${FOLDER} && exec "$@"`;
+        return new Promise((resolve) => execFile('unshare', ['--mount', 'sh', '-c', script, 'sh', BIN,
+            'executor', '--check', ...args], { env }, (err, stdout, stderr) =>
+            resolve({ code: err ? err.code : 0, stdout, stderr })));
+    }
+
+    const account = () => ({ token: `${TOKEN}\n`, namespace: 'jobs', 'ca.crt': double.authority.ca.cert });
+
+    it('takes_its_service_account', async () => {
+        const ran = await inPod(account());
+        assert.equal(ran.stdout, `ok: pods may be run at ${double.url} in namespace jobs\n`, ran.stderr);
+        assert.equal(ran.code, 0);
+    });
+
+    it('says_what_of_it_is_missing', async () => {
+        const { token: _, ...rest } = account();
+        const ran = await inPod(rest);
+        assert.equal(ran.code, 1, ran.stdout);
+        assert.match(ran.stderr, /serviceaccount\/token: No such file/);
     });
 });
 

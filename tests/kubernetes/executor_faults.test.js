@@ -43,6 +43,29 @@ describe('an API server in trouble', { skip: onlyDouble }, () => {
     });
 });
 
+describe('a token in a file', { skip: onlyDouble }, () => {
+    const bed = useBed();
+
+    it('that_is_refused_until_it_is_replaced_costs_no_job_an_attempt', async () => {
+        bed.double.user({ name: 'robot', token: 'first-token', groups: ['system:masters'] });
+        const kubeconfig = bed.double.kubeconfig({ user: 'robot', auth: 'tokenFile',
+            namespace: bed.namespace });
+        const [, name] = /tokenFile: "?([^"\n]*)/.exec(fs.readFileSync(kubeconfig, 'utf8'));
+        const file = path.resolve(path.dirname(kubeconfig), name);
+        const executor = bed.executor({ args: ['--kubeconfig', kubeconfig] }).start();
+        const first = await bed.enqueue(executor, pod(['running', 'succeeded']));
+        await bed.status(first.id, 'completed');
+        // The watch of before goes on: only who asks anew is refused.
+        bed.double.user({ name: 'robot', token: 'second-token', groups: ['system:masters'] });
+        const second = await bed.enqueue(executor, pod(['running', 'succeeded']));
+        await executor.says(/cannot be created: Unauthorized; trying again/);
+        fs.writeFileSync(file, 'second-token\n');
+        assert.equal((await bed.status(second.id, 'completed')).attempts, 0);
+        assert.equal((await bed.server.runs(second.id)).length, 1);
+        await executor.stop();
+    });
+});
+
 describe('a cluster whose clock is an hour off', { skip: onlyDouble }, () => {
     for (const [words, clockOffset] of [['ahead', 3600000], ['behind', -3600000]])
         describe(words, () => {

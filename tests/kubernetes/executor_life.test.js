@@ -49,7 +49,8 @@ describe('a pod that is not wanted any more', () => {
         assert.equal(p.metadata.deletionGracePeriodSeconds, 30);
         await bed.gone(id);
         assert.equal((await bed.run(id)).outcome, 'canceled');
-        await executor.says(new RegExp(`${id}: run 0 is over for the server`));
+        await executor.says(new RegExp(`${id}: run 0 is over for the server: the job was canceled`));
+        await executor.says(new RegExp(`pod tenax-${id}-0 is gone`));
     });
 
     it('also_when_its_job_is_deleted', async () => {
