@@ -187,7 +187,10 @@ static enum kube_answer_reason refine(const struct kube_answer *out, struct str 
             return KUBE_ANSWER_NAMESPACE_TERMINATING;
     if (contains(message, "because it is being terminated"))
         return KUBE_ANSWER_NAMESPACE_TERMINATING;
-    return contains(message, "exceeded quota") ? KUBE_ANSWER_QUOTA : KUBE_ANSWER_FORBIDDEN;
+    /* A quota that was just made is not yet counted. */
+    return contains(message, "exceeded quota") || contains(message, "status unknown for quota")
+               ? KUBE_ANSWER_QUOTA
+               : KUBE_ANSWER_FORBIDDEN;
 }
 
 static struct str one_line(struct str text, struct arena *a)

@@ -40,6 +40,11 @@ static const struct {
      KUBE_ANSWER_QUOTA, "pods \"x\" is forbidden: exceeded quota: q, requested: pods=1", "", "",
      -1},
     {403,
+     STATUS("\"message\":\"pods \\\"x\\\" is forbidden: status unknown for quota: q, resources: "
+            "pods\",\"reason\":\"Forbidden\""),
+     KUBE_ANSWER_QUOTA, "pods \"x\" is forbidden: status unknown for quota: q, resources: pods", "",
+     "", -1},
+    {403,
      STATUS("\"message\":\"unable to create new content in namespace n because it is being "
             "terminated\",\"reason\":\"Forbidden\""),
      KUBE_ANSWER_NAMESPACE_TERMINATING,
