@@ -205,3 +205,16 @@ CREATE OR REPLACE VIEW tenax.log AS
     SELECT 1::smallint, l.* FROM tenax.log_1 l UNION ALL
     SELECT 2::smallint, l.* FROM tenax.log_2 l UNION ALL
     SELECT 3::smallint, l.* FROM tenax.log_3 l;
+
+-- Its tables: the last batch of the shard in each, NULL if there is none, and what it takes.
+CREATE OR REPLACE FUNCTION tenax.log_tables(shard_ bigint)
+RETURNS TABLE (slot smallint, last bigint, bytes bigint) LANGUAGE sql STABLE AS $$
+    SELECT 0::smallint, (SELECT max(seq) FROM tenax.log_0 WHERE shard = shard_),
+        pg_total_relation_size('tenax.log_0') UNION ALL
+    SELECT 1::smallint, (SELECT max(seq) FROM tenax.log_1 WHERE shard = shard_),
+        pg_total_relation_size('tenax.log_1') UNION ALL
+    SELECT 2::smallint, (SELECT max(seq) FROM tenax.log_2 WHERE shard = shard_),
+        pg_total_relation_size('tenax.log_2') UNION ALL
+    SELECT 3::smallint, (SELECT max(seq) FROM tenax.log_3 WHERE shard = shard_),
+        pg_total_relation_size('tenax.log_3')
+$$;

@@ -17,6 +17,7 @@
 
 #define TIMEOUT_MS 10000
 #define NS_IN_MS   1000000
+#define ASK_MS     200
 
 /* A session that is like any other, whatever the role and the database have set. */
 #define SESSION                                                                                    \
@@ -40,12 +41,21 @@ mono pg_after(mono from, span s)
 
 mono pg_deadline(const struct pg *pg)
 {
+    if (pg->ask)
+        return pg->ask(pg->ctx);
     return pg->until.ns ? pg->until : pg_after(pg_now(), pg->timeout);
 }
 
 void pg_until(struct pg *pg, mono deadline)
 {
     pg->until = deadline;
+    pg->ask = NULL;
+}
+
+void pg_until_asked(struct pg *pg, mono (*deadline)(void *ctx), void *ctx)
+{
+    pg->ask = deadline;
+    pg->ctx = ctx;
 }
 
 /* --- errors --- */
@@ -123,10 +133,11 @@ static void on_notice(void *ctx, const PGresult *result)
 /* --- waiting --- */
 
 /* Rounded up, so that a wait is not one of many that last no time. */
-static int ms_until(mono deadline)
+static int ms_until(const struct pg *pg, mono deadline)
 {
     int64_t left = (deadline.ns - pg_now().ns + NS_IN_MS - 1) / NS_IN_MS;
-    return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+    int64_t most = pg->ask ? ASK_MS : 60000;
+    return left < 0 ? 0 : left > most ? (int)most : (int)left;
 }
 
 struct err pg_await(struct pg *pg, bool write, mono deadline)
@@ -134,11 +145,13 @@ struct err pg_await(struct pg *pg, bool write, mono deadline)
     for (;;) {
         struct pollfd p = {.fd = PQsocket(pg->conn),
                            .events = (short)(POLLIN | (write ? POLLOUT : 0))};
-        int left = ms_until(deadline), got = poll(&p, 1, left);
+        int got = poll(&p, 1, ms_until(pg, deadline));
         if (got > 0)
             return err_none();
         if (got < 0 && errno != EINTR)
             return pg_break(pg, "cannot wait for PostgreSQL");
+        if (pg->ask)
+            deadline = pg->ask(pg->ctx);
         if (pg_now().ns >= deadline.ns) {
             pg->broken = true;
             return err_make(ERR_POSTGRES, "PostgreSQL does not answer in time");

@@ -49,6 +49,8 @@ NODISCARD struct err pg_open(const struct pg_settings *settings, struct pg **out
 void pg_close(struct pg *pg);
 /* From now on calls last so long at most; mono {0}: as the settings say, each. */
 void pg_until(struct pg *pg, mono deadline);
+/* The same where the end may move while a call waits: it is asked several times a second. */
+void pg_until_asked(struct pg *pg, mono (*deadline)(void *ctx), void *ctx);
 /* Whether an error has broken it. */
 bool pg_is_broken(const struct pg *pg);
 /* For whoever waits in poll until PostgreSQL sends something. */

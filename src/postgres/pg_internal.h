@@ -14,6 +14,8 @@ struct pg {
     PGconn *conn;
     span timeout;
     mono until; /* 0: none */
+    mono (*ask)(void *ctx);
+    void *ctx;
     bool broken;
     char *warning; /* the first one since the statement was sent */
     const struct pg_statement *prepared[PG_PREPARED_MAX];

@@ -17,8 +17,8 @@
  * anew. Whether a batch that was under way is there then is undefined, as after a crash: all of it
  * or nothing, and none without those before it.
  *
- * All functions are called on one thread. Implementations: log_file.h, log_memory.h; one contract
- * suite (tests/store/log_contract.c). */
+ * All functions are called on one thread. Implementations: log_file.h, log_memory.h,
+ * log_postgres.h; one contract suite (tests/store/log_contract.c). */
 
 #include <stdbool.h>
 #include <stdint.h>
