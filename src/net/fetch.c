@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
@@ -40,7 +41,9 @@ struct fetch {
     struct list link; /* in requests */
     struct list set;  /* in waiting or doomed */
     CURL *easy;
-    bool added, aborted, headed, large, idle_over;
+    bool added, aborted, headed, large, idle_over, paused;
+    struct buf sent; /* the body, iff it may be sent once only */
+    size_t sent_to;
     long status;
     size_t answer_max;
     uint64_t idle_ms;
@@ -154,7 +157,7 @@ static void on_idle(uv_timer_t *timer);
 
 static void touch(struct fetch *r)
 {
-    if (r->idle_ms)
+    if (r->idle_ms && !r->paused)
         uv_timer_start(&r->idle, on_idle, r->idle_ms, 0);
 }
 
@@ -195,12 +198,46 @@ static size_t on_data(char *at, size_t size, size_t n, void *ctx)
     return len;
 }
 
+/* --- an answer that is made to wait --- */
+
+void fetch_pause(struct fetch *r)
+{
+    if (r->paused)
+        return;
+    r->paused = true;
+    uv_timer_stop(&r->idle);
+    curl_easy_pause(r->easy, CURLPAUSE_RECV);
+}
+
+/* libcurl may hand over what it has kept from inside curl_easy_pause. */
+static void go_on(struct fetch *r)
+{
+    struct fetcher *f = r->fetcher;
+    f->inside = true;
+    curl_easy_pause(r->easy, CURLPAUSE_CONT);
+    f->inside = false;
+    settle(f);
+}
+
+void fetch_resume(struct fetch *r)
+{
+    if (!r->paused || r->aborted)
+        return;
+    r->paused = false;
+    touch(r);
+    if (r->fetcher->inside)
+        curl_easy_pause(r->easy, CURLPAUSE_CONT);
+    else if (r->added)
+        go_on(r);
+}
+
 /* --- the end of a request --- */
 
 static void on_fetch_closed(uv_handle_t *handle)
 {
     struct fetch *r = handle->data;
     buf_fini(&r->body);
+    buf_fini(&r->sent);
     free(r);
 }
 
@@ -243,6 +280,14 @@ static bool is_untrusted(CURLcode code, const char *why)
     }
 }
 
+/* It was sent over a kept connection that broke, and then there was no new one. */
+static bool was_sent(const struct fetch *r)
+{
+    long bytes = 0;
+    curl_easy_getinfo(r->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
 static enum fetch_fault fault_of(const struct fetch *r, CURLcode code)
 {
     if (r->large)
@@ -263,7 +308,7 @@ static enum fetch_fault fault_of(const struct fetch *r, CURLcode code)
     case CURLE_COULDNT_CONNECT:
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PROXY:
-        return FETCH_UNREACHABLE;
+        return was_sent(r) ? FETCH_LOST : FETCH_UNREACHABLE;
     default:
         return FETCH_LOST;
     }
@@ -469,12 +514,35 @@ static void use_proxy(CURL *easy, const struct fetch_spec *spec)
     }
 }
 
+static size_t read_sent(char *out, size_t size, size_t n, void *ctx)
+{
+    struct fetch *r = ctx;
+    size_t len = r->sent.len - r->sent_to;
+    if (len > size * n)
+        len = size * n;
+    if (len)
+        memcpy(out, r->sent.at + r->sent_to, len);
+    r->sent_to += len;
+    return len;
+}
+
+/* A body that libcurl reads and cannot read again, so that it does not repeat the request. */
+static void send_once(struct fetch *r, struct str body)
+{
+    buf_str(&r->sent, body);
+    curl_easy_setopt(r->easy, CURLOPT_READFUNCTION, read_sent);
+    curl_easy_setopt(r->easy, CURLOPT_READDATA, r);
+}
+
 static void use_method(struct fetch *r, const struct fetch_spec *spec)
 {
     if (spec->has_body) {
         curl_easy_setopt(r->easy, CURLOPT_POST, 1L);
         curl_easy_setopt(r->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)spec->body.len);
-        curl_easy_setopt(r->easy, CURLOPT_COPYPOSTFIELDS, spec->body.len ? spec->body.at : "");
+        if (spec->once && spec->body.len)
+            send_once(r, spec->body);
+        else
+            curl_easy_setopt(r->easy, CURLOPT_COPYPOSTFIELDS, spec->body.len ? spec->body.at : "");
         /* "Expect: 100-continue" would cost large bodies a round trip. */
         r->headers = curl_slist_append(r->headers, "Expect:");
     } else if (strcmp(spec->method, "HEAD") == 0) {
@@ -555,6 +623,14 @@ struct str fetch_header(struct fetch *r, const char *name)
     if (curl_easy_header(r->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
         return (struct str){0};
     return str_from(h->value);
+}
+
+void fetch_each_header(struct fetch *r, void (*fn)(void *ctx, struct str name, struct str value),
+                       void *ctx)
+{
+    struct curl_header *h = NULL;
+    while ((h = curl_easy_nextheader(r->easy, CURLH_HEADER, -1, h)))
+        fn(ctx, str_from(h->name), str_from(h->value));
 }
 
 int fetch_version(struct fetch *r)

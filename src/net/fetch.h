@@ -11,7 +11,7 @@
  *
  * A request that was sent on a kept connection which turns out to be closed, without a byte of an
  * answer, is sent again on a new one by libcurl itself, also if it is a POST: whoever sends those
- * gives them names, so that a second one meets the first.
+ * gives them names, so that a second one meets the first, or sets `once`.
  *
  * Every request ends with exactly one call of done(), unless it is aborted; never inside
  * fetch_start. */
@@ -68,6 +68,7 @@ struct fetch_spec {
     const struct fetch_tls *tls; /* NULL: the system's trust, no certificate */
     const char *proxy; /* its URL; NULL: as the environment says; never for this machine */
     bool fresh;        /* not over a connection that was used before */
+    bool once;         /* a body that was sent, if only in part, is never sent again */
     /* Each 0: no limit. */
     span connect_timeout; /* to the end of the handshake */
     span timeout;         /* of it all */
@@ -99,6 +100,13 @@ void fetch_abort(struct fetch *r);
 /* The first header of that name of the answer, or empty. In head(), data() and done() only; valid
  * during that call. */
 struct str fetch_header(struct fetch *r, const char *name);
+/* Calls fn for each header of the answer, in order: at the same moments. */
+void fetch_each_header(struct fetch *r, void (*fn)(void *ctx, struct str name, struct str value),
+                       void *ctx);
+/* No further data() until fetch_resume: the server is made to wait. Both may be called from inside
+ * data(). */
+void fetch_pause(struct fetch *r);
+void fetch_resume(struct fetch *r);
 /* The version of HTTP of the answer, times ten: 11, 20. In the same places. */
 int fetch_version(struct fetch *r);
 

@@ -245,8 +245,9 @@ void client_open(struct fixture *f, struct client *c)
 {
     *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     assert_true(c->fd >= 0);
+    int port = f->front_port ? f->front_port : fixture_port(f);
     struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)fixture_port(f)),
+                             .sin_port = htons((uint16_t)port),
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
     assert_int_equal(connect(c->fd, (struct sockaddr *)&to, sizeof to), 0);
     must(uv_poll_init(&f->loop, &c->poll, c->fd) == 0);

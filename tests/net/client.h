@@ -46,6 +46,7 @@ struct fixture {
     int threads; /* 0: the server is on the loop; else connections are served by so many threads */
     struct http_server *server;
     struct io_threads *io;
+    int front_port; /* where clients connect, unless it is the server itself; 0: it is */
     struct http_exchange *held[HELD_MAX];
     int held_count;
     struct taker takers[TAKERS_MAX];
