@@ -378,14 +378,26 @@ void tokens_revoke(struct tokens *t, struct token *one)
     t->admins -= one->roles >> ROLE_ADMIN & 1;
 }
 
-struct token *tokens_find(const struct tokens *t, struct str id)
+static struct token *find(const struct tokens *t, struct str id)
 {
     if (id.len != TOKEN_ID_LEN)
         return NULL;
     struct token *one = atomic_load_explicit(&t->buckets[bucket_of(id)], memory_order_acquire);
-    while (one && !(str_eq(token_id(one), id) && !atomic_load(&one->revoked)))
+    while (one && !str_eq(token_id(one), id))
         one = one->next;
     return one;
+}
+
+struct token *tokens_find(const struct tokens *t, struct str id)
+{
+    struct token *one = find(t, id);
+    return one && !atomic_load(&one->revoked) ? one : NULL;
+}
+
+struct token *tokens_find_kept(const struct tokens *t, struct str id)
+{
+    struct token *one = find(t, id);
+    return one && !one->removed ? one : NULL;
 }
 
 struct token *tokens_next(const struct tokens *t, size_t *at)

@@ -53,6 +53,7 @@ struct token {
     _Atomic int64_t used; /* milliseconds since 1970 when it was last sent; 0: never */
     int64_t used_kept;    /* what is written of that; for who keeps tokens */
     _Atomic bool revoked;
+    bool removed;       /* and so it is on the disk; for who keeps tokens */
     struct token *next; /* in its bucket */
     struct arena memory;
 };
@@ -94,6 +95,8 @@ void tokens_add(struct tokens *t, struct token *one);
 void tokens_revoke(struct tokens *t, struct token *one);
 /* NULL: there is none with that id. Also finds expired ones, but none that is revoked. */
 struct token *tokens_find(const struct tokens *t, struct str id);
+/* Likewise, and finds what is revoked but not removed yet. For the thread that adds them. */
+struct token *tokens_find_kept(const struct tokens *t, struct str id);
 /* The next one from place *at on (0: the first), in the order in which they were added, without
  * those that are revoked, and moves *at behind it; NULL: no further one. For the thread that adds
  * them. */

@@ -294,23 +294,31 @@ static struct err check_removal(const struct api *a, const struct api_request *r
 {
     struct str id = r->params->at[0];
     TRY(api_check_media(r->http));
-    *token = tokens_find(a->settings.tokens, id);
+    *token = tokens_find_kept(a->settings.tokens, id);
     if (!*token)
         return err_make(ERR_NOT_FOUND, "there is no token '%.*s'", (int)(id.len < 32 ? id.len : 32),
                         id.at);
-    if ((*token)->roles & 1u << ROLE_ADMIN && tokens_admins(a->settings.tokens) == 1)
+    if (!(*token)->revoked && (*token)->roles & 1u << ROLE_ADMIN &&
+        tokens_admins(a->settings.tokens) == 1)
         return err_make(ERR_CONFLICT, "it is the only token of an admin: nobody could make tokens "
                                       "any more; make another one first");
     return err_none();
 }
 
+struct removal {
+    struct call call; /* must be first */
+    struct token *token;
+};
+
 static void on_removed(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    api_reply_empty(c, r);
+    struct removal *removal = ctx;
+    removal->token->removed = r->err.code == ERR_OK;
+    api_reply_empty(&removal->call, r);
 }
 
-/* It is void before that is durable: a crash in between would be as if it had come before. */
+/* It is void before that is durable: a crash in between would be as if it had come before. If the
+ * disk is full it stays void until the next start, and may be deleted again. */
 void api_token_remove(struct api *a, const struct api_request *r)
 {
     struct token *token = NULL;
@@ -322,7 +330,9 @@ void api_token_remove(struct api *a, const struct api_request *r)
     tokens_revoke(a->settings.tokens, token);
     log_info("access: token %.*s was deleted", TOKEN_ID_LEN, token->id);
     const struct kv_change change = change_of(token, NULL, true);
-    submit_put(a, &change, 1, r->trail, on_removed, api_call(a, r));
+    struct removal *removal = ARENA_NEW(r->http->arena, struct removal);
+    *removal = (struct removal){{a, r->x}, token};
+    submit_put(a, &change, 1, r->trail, on_removed, removal);
     api_end_streams(a, token);
 }
 

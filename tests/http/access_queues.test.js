@@ -129,6 +129,25 @@ describe('credentials that are limited to queues', () => {
                 assertError(res, 403, 'insufficient_rights');
     });
 
+    it('see_the_workers_that_take_from_their_queues_alone', async (t) => {
+        const { as } = await shared(t, ['viewer']);
+        for (const [worker, queues] of [['a', ['mail-a', 'mail-b']], ['b', ['mail-a', 'else']], ['c', ['else']],
+            ['d', undefined], ['e', ['mail-e']]])
+            assert.equal((await as('all').post('/jobs/claim', { worker, queues, wait_ms: 0, count: 1 })).status, 200);
+        const names = (res) => res.json.workers.map(({ name }) => name);
+        assert.deepEqual(names(await as('all').get('/workers')), ['a', 'b', 'c', 'd', 'e']);
+        assert.deepEqual(names(await as('who').get('/workers')), ['a', 'e']);
+        const page = await as('who').get('/workers?limit=1');
+        assert.deepEqual(names(page), ['a']);
+        assert.deepEqual(names(await as('who').get(page.json.next)), ['e']);
+        assert.equal((await as('who').get('/workers/e')).json.name, 'e');
+        const answers = [];
+        for (const name of ['b', 'c', 'd', 'x'])
+            answers.push((await as('who').get(`/workers/${name}`)).text.replace(`'${name}'`, 'NAME'));
+        assert.equal(new Set(answers).size, 1, answers.join());
+        assert.match(answers[0], /not_found/);
+    });
+
     it('may_not_ask_about_the_server_as_a_whole', async (t) => {
         const { as } = await shared(t);
         for (const target of ['/metrics', '/budgets', '/crons', '/retry-policies', '/groups/g'])

@@ -30,7 +30,7 @@ const NEEDED = {
 // about no queue.
 const IN_QUEUES = ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 'getError', 'explainJob',
     'explainQueues', 'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue',
-    'listNextJobs', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'reportSuccess',
+    'listNextJobs', 'listWorkers', 'getWorker', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'reportSuccess',
     'reportSuccesses', 'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases',
     'releaseJob', 'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
     'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue'];

@@ -9,7 +9,7 @@ const crypto = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
-const { Server, assertError, begin, run, until } = require('./harness');
+const { Server, assertError, begin, makeDir, run, until } = require('./harness');
 const { bearer, create, guarded, idOf, rootOf, tokenCommand } = require('./access');
 
 async function started(t, options = {}) {
@@ -87,6 +87,29 @@ describe('a token', () => {
         assert.deepEqual((await claim).json, { jobs: [] });
         assertError(await as('w').get('/version'), 401, 'bad_credentials');
         assertError(await as('admin').delete(`/tokens/${idOf(tokens.w)}`), 404, 'not_found');
+        await server.stop();
+        await server.start();
+        assertError(await as('w').get('/version'), 401, 'bad_credentials');
+    });
+
+    it('is_void_even_if_the_disk_is_too_full_to_say_so_and_can_then_be_deleted_again', async (t) => {
+        const dir = makeDir(), config = path.join(dir, 'config.yaml');
+        t.after(() => fs.rmSync(dir, { recursive: true }));
+        fs.writeFileSync(config, 'min-free-space: 0\nheartbeat-interval: 20ms\n');
+        const { server, as, tokens } = await guarded(t, { w: { roles: ['worker'] } }, { args: ['--config', config] });
+        const room = async (bytes, status) => {
+            fs.writeFileSync(config, `min-free-space: ${bytes}\nheartbeat-interval: 20ms\n`);
+            server.child.kill('SIGHUP');
+            await until(async () => (await server.get('/health')).status === status, `health is ${status}`);
+        };
+        const remove = () => as('admin').delete(`/tokens/${idOf(tokens.w)}`);
+        await room('9000000GiB', 503);
+        assert.equal((await remove()).status, 507);
+        assertError(await as('w').get('/version'), 401, 'bad_credentials');
+        assert.equal((await remove()).status, 507, 'not 404, for it is still there');
+        await room('0', 200);
+        assert.equal((await remove()).status, 204);
+        assertError(await remove(), 404, 'not_found');
         await server.stop();
         await server.start();
         assertError(await as('w').get('/version'), 401, 'bad_credentials');

@@ -7,7 +7,9 @@
 #include "backend/embedded/embedded_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/glob.h"
 #include "base/must.h"
 
 #define SPACE STR("~quiet-workers")
@@ -79,18 +81,37 @@ static bool is_wanted(const struct workers_query *q, struct str name)
     return q->name.len ? str_eq(q->name, name) : str_cmp(name, q->after) > 0;
 }
 
+/* Who is limited to queues sees the workers that take from these and from no others: of any other
+ * worker it would see what is done elsewhere. */
+static bool is_within(struct glob_list reach, struct str queues)
+{
+    if (!reach.count)
+        return true;
+    for (const char *end = queues.at + queues.len; queues.len;) {
+        const char *comma = memchr(queues.at, ',', queues.len);
+        struct str one = {queues.at, (size_t)((comma ? comma : end) - queues.at)};
+        if (!glob_list_matches(reach, one))
+            return false;
+        queues.at += one.len + (comma != NULL);
+        queues.len = (size_t)(end - queues.at);
+        if (!queues.len)
+            return true;
+    }
+    return false; /* it takes from all, or it is not known from which */
+}
+
 /* Those that are known, and those that are known by their runs alone: since a restart they have not
  * been heard of. */
-static size_t gather(struct embedded *b, const struct workers_query *q, const struct strmap *counts,
-                     struct worker_view *all)
+static size_t gather(struct embedded *b, const struct workers_query *q, struct glob_list reach,
+                     const struct strmap *counts, struct worker_view *all)
 {
     size_t n = 0;
     LIST_EACH (node, &b->workers.order) {
         const struct worker *w = LIST_OF(node, struct worker, order);
-        if (is_wanted(q, w->name))
+        if (is_wanted(q, w->name) && is_within(reach, w->queues))
             all[n++] = (struct worker_view){*w, (uintptr_t)strmap_get(counts, w->name)};
     }
-    for (size_t i = 0; i < counts->cap; i++) {
+    for (size_t i = 0; !reach.count && i < counts->cap; i++) {
         const struct strmap_slot *s = &counts->slots[i];
         struct str name = {s->key, s->len};
         if (s->key && is_wanted(q, name) && !workers_find(&b->workers, name))
@@ -110,14 +131,15 @@ static void own_texts(struct arena *a, struct worker *w)
     w->queues = arena_copy(a, w->queues);
 }
 
-static void read_workers(struct embedded *b, const struct workers_query *q, struct reply *r)
+static void read_workers(struct embedded *b, const struct workers_query *q, struct glob_list reach,
+                         struct reply *r)
 {
     struct arena *a = &b->building->arena, scratch = {0};
     struct strmap counts = {.seed = b->lanes.seed};
     engine_each_live(b->engine, count_run, &counts);
     size_t most = b->workers.by_name.count + counts.count;
     struct worker_view *all = arena_get(&scratch, most * sizeof *all + 1);
-    size_t n = gather(b, q, &counts, all);
+    size_t n = gather(b, q, reach, &counts, all);
     r->more = n > q->limit;
     r->count = r->more ? q->limit : n;
     struct worker_view *shown = arena_get(a, r->count * sizeof *shown + 1);
@@ -130,10 +152,10 @@ static void read_workers(struct embedded *b, const struct workers_query *q, stru
     strmap_fini(&counts);
 }
 
-static void read_one(struct embedded *b, struct str name, struct reply *r)
+static void read_one(struct embedded *b, struct str name, struct glob_list reach, struct reply *r)
 {
     const struct workers_query q = {.name = name, .limit = 1};
-    read_workers(b, &q, r);
+    read_workers(b, &q, reach, r);
     if (r->count == 0)
         r->err = err_make(ERR_NOT_FOUND, "there is no worker '%.*s'", STR_ARG(name));
 }
@@ -142,9 +164,9 @@ void embedded_workers_read(struct embedded *b, const struct command *c, struct r
 {
     workers_trim(&b->workers, b->now, SIZE_MAX);
     if (c->workers->name.len)
-        read_one(b, c->workers->name, r);
+        read_one(b, c->workers->name, c->reach, r);
     else
-        read_workers(b, c->workers, r);
+        read_workers(b, c->workers, c->reach, r);
 }
 
 /* --- changing --- */
@@ -153,7 +175,7 @@ void embedded_worker_hush(struct embedded *b, const struct command *c, struct re
 {
     r->err = hush(b, c->worker.name, c->worker.quiet);
     if (r->err.code == ERR_OK && c->worker.quiet)
-        read_one(b, c->worker.name, r);
+        read_one(b, c->worker.name, c->reach, r);
 }
 
 struct held_runs {
