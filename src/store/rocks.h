@@ -14,6 +14,8 @@
 
 #include "store/store.h"
 
+struct rocks_foreign;
+
 struct rocks_settings {
     const char *dir;      /* created if absent; locked against a second process: ERR_LOCKED */
     uint64_t cache_bytes; /* block cache */
@@ -23,6 +25,9 @@ struct rocks_settings {
     bool lossy;
     uint64_t log_bytes; /* of commits, after which they are written to tables; 0: 256 MiB */
     bool no_ring;       /* every commit on the thread */
+    /* The log is PostgreSQL's, and what is here only a copy (store/rocks_foreign.h); NULL: it is in
+     * dir. Valid during rocks_open; what is in it, until store_close. */
+    const struct rocks_foreign *foreign;
     void (*notify)(void *ctx);
     void *ctx;
 };
