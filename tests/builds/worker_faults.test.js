@@ -10,6 +10,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
 const { NOBODY, Wire, run, until, useBed } = require('./harness.js');
+const { startScrewdriver } = require('./screwdriver.js');
 
 const bed = useBed();
 
@@ -234,7 +235,9 @@ test('clear removes a folder of caches, and nothing outside of their root', () =
         const bad = [{ pipelineId: '..' }, { scope: '..', pipelineId: 'outside' }, { scope: '', pipelineId: '' },
             { scope: 'jobs', pipelineId: 7, id: '' }, { scope: 'jobs', pipelineId: 7, id: '/' },
             { prefix: '../outside', pipelineId: 5 }, { scope: 'link', pipelineId: '5', id: '.' },
-            { prefix: 'link', scope: 'pipelines', pipelineId: 5 }, { resource: 'builds' }];
+            { prefix: 'link', scope: 'pipelines', pipelineId: 5 }, { resource: 'builds' }, { action: 'read' },
+            { scope: undefined }, { pipelineId: undefined }, { scope: 'jobs', pipelineId: 7, id: undefined },
+            { scope: undefined, pipelineId: undefined, id: undefined }, { pipelineId: null }, { scope: '.' }];
         for (const fields of bad)
             await site.clear(fields);
         await site.empty();
@@ -243,6 +246,39 @@ test('clear removes a folder of caches, and nothing outside of their root', () =
         assert.deepEqual(['pipelines/7', 'jobs/7/70', 'beta/pipelines/7'].filter(left), []);
         assert.ok(left('pipelines/8') && left('jobs/7/71') && left('link') && fs.existsSync(path.join(outside, '5')));
     }));
+
+test('clear removes nothing unless caches are on disk', () => bed.with(ENV, async (site) => {
+    const root = path.join(site.folder, 'cache');
+    fs.mkdirSync(path.join(root, 'pipelines/7'), { recursive: true });
+    const worker = site.worker({ env: { CACHE_PATH: root } });
+    await worker.well();
+    await site.clear({ pipelineId: 7 });
+    await site.empty();
+    assert.equal(await worker.metric('caches_refused_total'), 1);
+    assert.ok(fs.existsSync(path.join(root, 'pipelines/7')));
+}));
+
+test('failures go to the API of the message, host names to ECOSYSTEM_API', async () => {
+    const other = await startScrewdriver();
+    try {
+        await bed.with(ENV, async (site) => {
+            site.worker();
+            const [bad, good] = [site.build(KINDS[3][0]), site.build(KINDS[0][0])];
+            const [theirs, none] = [other.add(bad.id), other.add(good.id)];
+            await site.start(bad, { apiUri: other.url, token: theirs.token });
+            await site.start(good, { apiUri: other.url });
+            await until(() => `the other API hears of it:\n${site.log}`, () => theirs.status === 'FAILURE');
+            assert.match(theirs.statusMessage, KINDS[3][1]);
+            assert.deepEqual([theirs.finals, theirs.stats], [['FAILURE'], {}]);
+            await site.runs(good);
+            await site.empty();
+            assert.ok(good.stats.imagePullStartTime);
+            assert.deepEqual([none.updates, bad.updates.filter((update) => update.body.status)], [[], []]);
+        });
+    } finally {
+        await other.stop();
+    }
+});
 
 test('an answer that quotes the token of a build: it is in no status and no log', () => bed.with({}, async (site) => {
     const worker = site.worker({ env: { TENAX_LOG_LEVEL: 'debug' } });

@@ -113,8 +113,9 @@ for (const [what, fault] of [
     ['a connection that breaks before', { drop: true }],
     ['a connection that breaks after the pod was made', { lost: true }],
     ['an answer that breaks off', { half: true }],
+    ['an API that does not answer', { hang: true }],
 ])
-    test(`${what}: the message comes again, and there is one pod`, () => bed.with({}, async (site) => {
+    test(`${what}: the message comes again, and there is one pod`, () => bed.with({ CIRCUIT_TIMEOUT: '700' }, async (site) => {
         const worker = site.worker();
         const build = site.build(RUNS);
         bed.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 2, ...fault });
@@ -185,6 +186,18 @@ test('a stop deletes the pods of its build alone', () => bed.with({ VERIFY_DELAY
     assert.deepEqual(build.finals, []);
     await until('the stop is acknowledged', async () => (await site.counts())[site.queue] === 0);
 }));
+
+test('a stop with the whole buildConfig, as while the queue service has it, is one', () => bed.with({},
+    async (site) => {
+        site.worker();
+        const build = site.build([{ do: 'running' }]);
+        await site.start(build);
+        await site.runs(build);
+        await site.publish({ job: 'stop', buildConfig: site.config(build) });
+        await site.podGone(build);
+        await site.empty();
+        assert.deepEqual(build.finals, []);
+    }));
 
 test('a stop of a build without pods is acknowledged', () => bed.with({}, async (site) => {
     site.worker();
