@@ -75,6 +75,7 @@ bool engine_free_some(struct engine *e, size_t most)
         if (--l->worker->refs == 0)
             free(l->worker);
         free(l->extras);
+        free(l->trace);
         free(l);
         most--;
     }

@@ -9,6 +9,7 @@
 
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/trace.h"
 
 struct job_event engine_event(enum event event, enum status from, const struct job *job)
 {
@@ -24,6 +25,8 @@ struct job_event engine_event(enum event event, enum status from, const struct j
                               .lease_end = INSTANT_NONE,
                               .priority = job->state.priority,
                               .runs = job->state.runs,
+                              .traceparent = job->options.traceparent,
+                              .waited_from = INSTANT_NONE,
                               .ruling = RULING_NONE};
 }
 
@@ -43,6 +46,8 @@ struct job_event engine_live_event(const struct engine *e, enum event event, con
                               .lease_end = INSTANT_NONE,
                               .priority = l->priority,
                               .runs = l->run + 1,
+                              .traceparent = {l->trace, l->trace ? TRACE_PARENT_LEN : 0},
+                              .waited_from = INSTANT_NONE,
                               .ruling = RULING_NONE};
 }
 
@@ -76,6 +81,7 @@ struct job_event engine_group_event(enum event event, struct str group)
                               .since = INSTANT_NONE,
                               .lease_end = INSTANT_NONE,
                               .priority = -1,
+                              .waited_from = INSTANT_NONE,
                               .ruling = RULING_NONE};
 }
 

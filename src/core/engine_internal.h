@@ -145,6 +145,7 @@ struct live {
     struct worker_name *worker;
     struct unique_ref unique;
     struct job_extras *extras;   /* in one block; NULL: none */
+    char *trace;                 /* TRACE_PARENT_LEN characters of its traceparent; NULL: none */
     struct key_slot *key;        /* NULL: it has no concurrency key */
     struct job_group *member_of; /* NULL: of no group */
     struct budget_set *budgets;  /* that it has drawn on; NULL: none */

@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
+#include "core/trace.h"
 
 static void restore_lease(struct engine *e, instant now, const struct job *job,
                           const struct job_extent *x, struct queue *q, struct take_group *group)
@@ -36,6 +37,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->unique = engine_unique_ref(e, job);
     l->type = engine_type(e, q, job->type);
     l->extras = job_extras_new(&s->extras);
+    l->trace = trace_copy(job->options.traceparent);
     l->key = engine_key_begin(e, q, job);
     l->member_of = engine_group_of(e, job);
     l->budgets = engine_budget_begin(e, INSTANT_NONE, job->id);
@@ -138,6 +140,7 @@ static void announce_cut_off(struct engine *e, instant now, const struct job *jo
     ev.run = run->index;
     ev.attempt = job->state.attempts + 1;
     ev.reason = run->reason;
+    ev.ended = run;
     engine_changed(e, now, &ev);
     if (job->state.status != STATUS_SCHEDULED)
         return;

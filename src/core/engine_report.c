@@ -103,13 +103,14 @@ static struct job_extent extent_of(const struct live *l)
 }
 
 static void announce(struct engine *e, instant now, const struct live *l, enum event event,
-                     enum outcome outcome, const struct job_state *s, const struct ruling *ruling,
+                     const struct run *run, const struct job_state *s, const struct ruling *ruling,
                      bool removed)
 {
     struct job_event ev = engine_live_event(e, event, l);
     ev.reason = s->reason;
-    ev.lost = outcome == OUTCOME_LOST;
-    ev.expired = outcome == OUTCOME_EXPIRED;
+    ev.lost = run->outcome == OUTCOME_LOST;
+    ev.expired = run->outcome == OUTCOME_EXPIRED;
+    ev.ended = run;
     if (event == EVENT_RETRY || event == EVENT_RETRY_NOW)
         ev.ready_at = s->ready_at;
     if (ruling)
@@ -127,7 +128,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
     retention = engine_retention_until(l->retain_until, now, retention);
-    announce(e, now, l, event, run->outcome, s, ruling, retention.ms <= 0);
+    announce(e, now, l, event, run, s, ruling, retention.ms <= 0);
     engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
@@ -276,7 +277,7 @@ static void try_again(struct engine *e, instant now, struct live *l, struct job_
     uint32_t type = l->type;
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     engine_gang_back(e, now, id, s->ready_at, &s->extras);
-    announce(e, now, l, event, run->outcome, s, &v->ruling, false);
+    announce(e, now, l, event, run, s, &v->ruling, false);
     e->port.put_run(e->port.ctx, id, run);
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s->status);
@@ -494,7 +495,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
-    announce(e, now, l, EVENT_RETURN, outcome, &s, NULL, false);
+    announce(e, now, l, EVENT_RETURN, &run, &s, NULL, false);
     if (s.status == STATUS_SCHEDULED)
         announce_postponed(e, now, l, s.ready_at);
     e->port.put_run(e->port.ctx, id, &run);

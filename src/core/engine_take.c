@@ -10,6 +10,7 @@
 #include "base/must.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
+#include "core/trace.h"
 
 /* Queues of a taker that are looked through about as fast as one job is handed out. */
 #define SUBS_PER_STEP 100
@@ -96,6 +97,7 @@ void engine_live_end(struct engine *e, struct live *l)
     }
     engine_worker_unref(l->worker);
     free(l->extras);
+    free(l->trace);
     keep_live(e, l);
 }
 
@@ -306,6 +308,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     s->extras.node = arena_copy(a, engine_taker_node(t));
     engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
+    l->trace = trace_copy(job->options.traceparent);
     l->key = engine_key_begin(e, q, job);
     l->member_of = engine_group_of(e, job);
     l->budgets = engine_budget_begin(e, now, job->id);
@@ -321,6 +324,7 @@ static void announce_take(struct engine *e, instant now, const struct taker *t,
     /* It was taken before, and came back without a failure: that is no wait of its own. */
     bool back = l->extras && l->extras->returned_at.ms == l->ready_since.ms;
     ev.since = back ? INSTANT_NONE : l->ready_since;
+    ev.waited_from = l->ready_since;
     if (t->claim)
         ev.lease_end = instant_add(now, t->lease);
     engine_changed(e, now, &ev);

@@ -38,6 +38,8 @@ struct ruling {
 };
 #define RULING_NONE ((struct ruling){.limit = -1})
 
+struct run;
+
 struct job_event {
     uint64_t number; /* from 1, without gaps, in the order in which changes became durable */
     instant at;
@@ -63,6 +65,11 @@ struct job_event {
     uint64_t jobs;       /* of a group, that were given another priority. Kept only of that */
     struct str artifact; /* the name of a file that a run left. Kept only of that */
     bool lost, expired;  /* a run ended with its stream broken, or its lease over. Not kept */
+    struct str traceparent;  /* of the job's trace (core/trace.h); empty: it has none, or, as is so
+                              * when the time of a scheduled job comes, it is not known */
+    instant waited_from;     /* of a run that begins: since when the job was ready, or none. Unlike
+                              * `since` also if it came back without a failure. Not kept */
+    const struct run *ended; /* the run that ended, valid during the call; or NULL. Not kept */
 };
 
 /* Whether an event of that kind is about a group alone, or about a group and the job that ended. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/trace.h"
 
-#include <stddef.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
 
 static bool is_hex(char c)
 {
@@ -33,4 +36,14 @@ bool trace_is_state(struct str text)
         if (text.at[i] < ' ' || text.at[i] > '~')
             return false;
     return text.len > 0 && text.len <= TRACE_STATE_MAX;
+}
+
+char *trace_copy(struct str traceparent)
+{
+    if (!traceparent.len)
+        return NULL;
+    must(traceparent.len == TRACE_PARENT_LEN);
+    char *copy = alloc_get(TRACE_PARENT_LEN);
+    memcpy(copy, traceparent.at, TRACE_PARENT_LEN);
+    return copy;
 }

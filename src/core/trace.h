@@ -17,5 +17,7 @@
 bool trace_is_parent(struct str text);
 /* Whether text may be a tracestate: 1 to TRACE_STATE_MAX printable ASCII characters. */
 bool trace_is_state(struct str text);
+/* TRACE_PARENT_LEN characters of a traceparent, to be freed; NULL if it is empty. */
+char *trace_copy(struct str traceparent);
 
 #endif

@@ -2,16 +2,17 @@
 #include "store/eventlog.h"
 
 #include "base/must.h"
+#include "core/trace.h"
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 5; see store/writer.h for the parts.
+/* The bytes of version 6; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
  *   EVENT   byte event, byte flags (FLAG_…), byte texts that are the same as in the event before
  *           (bit 0 queue, 1 type, 2 worker, 3 reason; 4 priority: the same as in the newest event
- *           that tells one, or it tells none), byte n: how many leading bytes the id
+ *           that tells one, or it tells none; 5 traceparent), byte n: how many leading bytes the id
  *           shares with the one before, 16 - n bytes: the others, zigzag ms since the event
  *           before, those of queue, type, worker and reason that are not the same, as texts;
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
@@ -20,16 +21,18 @@
  *           of an event of a group text its name, of a change of its priority varint how many
  *           jobs; of a change of the priority varint the one before; of a beginning varint the ms
  *           to the end of the lease + 1, or 0; of what tells it varint how many runs had begun; of
- *           a file text its name; unless it is the same varint the priority
+ *           a file text its name; unless it is the same varint the priority; unless it is the
+ *           same text the traceparent
  *
  * Version 1 has no FLAG_DECIDER, version 2 no events of groups, version 3 no changes of
  * priorities. Version 4 has no priority but that of a change, behind the one before, and nothing of
- * leases, numbers of runs, files, progress and changes of the priority of a group.
+ * leases, numbers of runs, files, progress and changes of the priority of a group. Version 5 has no
+ * traceparent.
  *
  * Before the first event of a record all texts are empty and the id and the priority are 0. The
  * status after an event follows from the event and the status before. */
 
-#define VERSION 5
+#define VERSION 6
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
@@ -56,6 +59,7 @@ _Static_assert((unsigned)STATUS_GONE <= FLAG_FROM, "a status fits into the flags
 enum { TEXT_QUEUE, TEXT_TYPE, TEXT_WORKER, TEXT_REASON, TEXTS };
 #define SAME_TEXTS    ((1u << TEXTS) - 1)
 #define SAME_PRIORITY (1u << TEXTS)
+#define SAME_TRACE    (2u << TEXTS)
 
 /* --- keys --- */
 
@@ -92,6 +96,7 @@ void eventlog_reset(struct eventlog_writer *w)
     w->last = (struct id){0, 0};
     for (int i = 0; i < TEXTS; i++)
         w->texts[i].len = 0;
+    w->trace.len = 0;
     w->priority = 0;
 }
 
@@ -115,7 +120,7 @@ static unsigned flags_of(const struct job_event *ev)
 static size_t room_for(const struct job_event *ev)
 {
     return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
-           ev->ruling.policy.len + ev->group.len + ev->artifact.len;
+           ev->ruling.policy.len + ev->group.len + ev->artifact.len + ev->traceparent.len;
 }
 
 static void write_id(struct writer *out, struct id id, struct id before)
@@ -181,6 +186,8 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
             same |= 1u << i;
     if (!event_tells_priority(ev->event) || ev->priority == w->priority)
         same |= SAME_PRIORITY;
+    if (str_eq(ev->traceparent, (struct str){w->bytes.at + w->trace.at, w->trace.len}))
+        same |= SAME_TRACE;
     writer_byte(&out, ev->event);
     writer_byte(&out, flags_of(ev));
     writer_byte(&out, same);
@@ -198,6 +205,11 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         must(ev->priority >= 0);
         writer_varint(&out, (uint64_t)ev->priority);
         w->priority = ev->priority;
+    }
+    if (!(same & SAME_TRACE)) {
+        writer_text(&out, ev->traceparent);
+        w->trace.at = w->bytes.len + out.len - ev->traceparent.len;
+        w->trace.len = ev->traceparent.len;
     }
     must(out.len <= room_for(ev));
     w->bytes.len += out.len;
@@ -385,6 +397,21 @@ static void read_priority(struct reader *r, unsigned version, unsigned same, int
     ev->priority = tells ? *latest : -1;
 }
 
+static void read_trace(struct reader *r, unsigned version, unsigned same, struct job_event *ev)
+{
+    if (version < 6 || (same & SAME_TRACE))
+        return;
+    struct str text = reader_text(r, "a traceparent");
+    if (str_eq(text, ev->traceparent) || (text.len && !trace_is_parent(text)))
+        reader_fault(r, "a traceparent");
+    ev->traceparent = text;
+}
+
+static unsigned known_same(unsigned version)
+{
+    return SAME_TEXTS | (version >= 5 ? SAME_PRIORITY : 0) | (version >= 6 ? SAME_TRACE : 0);
+}
+
 /* The version from which on there are such events. */
 static unsigned version_of(enum event e)
 {
@@ -400,8 +427,7 @@ static void read_event(struct reader *r, unsigned version, int32_t *priority, st
     ev->number++;
     ev->event = (enum event)reader_byte(r, "an event", EVENT_COUNT - 1);
     unsigned flags = reader_byte(r, "flags", version >= 2 ? 255 : 127);
-    unsigned same =
-        reader_byte(r, "what is the same", version >= 5 ? SAME_TEXTS | SAME_PRIORITY : SAME_TEXTS);
+    unsigned same = reader_byte(r, "what is the same", known_same(version));
     ev->from = (enum status)(flags & FLAG_FROM);
     ev->removed = flags & FLAG_REMOVED;
     if (version < version_of(ev->event))
@@ -414,6 +440,7 @@ static void read_event(struct reader *r, unsigned version, int32_t *priority, st
     read_rest(r, flags, ev);
     read_kind(r, version, ev);
     read_priority(r, version, same, priority, ev);
+    read_trace(r, version, same, ev);
 }
 
 struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_event *ev)

@@ -33,7 +33,7 @@ struct eventlog_writer {
     struct id last;
     struct {
         size_t at, len; /* in bytes */
-    } texts[4];         /* the latest of each */
+    } texts[4], trace;  /* the latest of each */
     int32_t priority;   /* likewise */
 };
 

@@ -46,6 +46,20 @@ describe('a trace', () => {
         taker.close();
     });
 
+    it('is_in_the_events_of_its_job', async () => {
+        const job = await server.enqueue(specOf({ traceparent: PARENT }));
+        const other = await server.enqueue(specOf({ queue: job.queue }));
+        for (const run of [await server.claimOne(job.queue), await server.claimOne(job.queue)])
+            await server.post(`/jobs/${run.id}/success`, { token: run.token });
+        const events = await server.history(`&queue=${job.queue}`);
+        const of = (id) => events.filter((event) => event.id === id)
+            .map((event) => [event.event, event.traceparent]);
+        assert.deepEqual(of(job.id), ['job_enqueued', 'job_taken', 'job_completed']
+            .map((event) => [event, PARENT]));
+        assert.deepEqual(of(other.id), ['job_enqueued', 'job_taken', 'job_completed']
+            .map((event) => [event, undefined]));
+    });
+
     it('that_is_malformed_is_passed_over_in_a_header_and_refused_in_a_body', async () => {
         for (const traceparent of ['x', PARENT.toUpperCase(), `${PARENT}, ${PARENT}`]) {
             const { status, json } = await server.post('/jobs', specOf(), { traceparent });
@@ -81,7 +95,14 @@ describe('a trace on the disk', () => {
         const { id } = await server.enqueue({ queue: 'q', traceparent: PARENT });
         await server.signal('SIGKILL');
         await server.start();
-        assert.equal((await server.claimOne('q')).traceparent, PARENT);
+        const run = await server.claimOne('q');
+        assert.equal(run.traceparent, PARENT);
         assert.equal((await server.job(id)).traceparent, PARENT);
+        await server.signal('SIGKILL');
+        await server.start();
+        await server.post(`/jobs/${id}/success`, { token: run.token });
+        const events = await server.history();
+        assert.deepEqual(events.map((event) => [event.event, event.traceparent]),
+            ['job_enqueued', 'job_taken', 'job_completed'].map((event) => [event, PARENT]));
     });
 });
