@@ -228,4 +228,37 @@ describe('events on exchanges of RabbitMQ', () => {
     assert.equal(byRoute.text, found[3].text);
     await finish(bridge);
   });
+
+  test('taskclusters_messages_go_on_where_they_were_over_an_end_and_a_kill', async () => {
+    const { Queue } = await client;
+    const tc = new Queue({ rootUrl: server.url(), retries: 0 });
+    const bridge = new Bridge(broker.port, server.url(),
+      ['--events', '--messages', 'taskcluster', '--declare']).start();
+    await bridge.said(/events are published from/);
+    const all = await listener([[`${PREFIX}task-defined`, '#'], [`${PREFIX}task-pending`, '#']]);
+    const create = async () => {
+      const taskId = await slugid();
+      await tc.createTask(taskId, definition({}));
+      return taskId;
+    };
+    const tasks = [];
+    for (const signal of ['SIGTERM', 'SIGKILL', 'SIGKILL']) {
+      for (let i = 0; i < 20; i++) tasks.push(await create());
+      await bridge.end(signal);
+      tasks.push(await create()); // while it is away
+      bridge.errors = '';
+      bridge.start();
+      await bridge.said(/events are published from/);
+    }
+    const heard = new Map(); // what may come twice has the same id
+    await until(() => `${2 * tasks.length} messages, not ${heard.size}`, async () => {
+      for (const m of await rabbit.drain(all)) heard.set(m.properties.message_id, m);
+      return heard.size >= 2 * tasks.length;
+    });
+    const of = (name) => [...heard.values()].filter((m) => m.exchange === PREFIX + name)
+      .map((m) => JSON.parse(m.text).status.taskId);
+    assert.deepEqual(of('task-defined'), tasks);
+    assert.deepEqual(of('task-pending'), tasks);
+    await finish(bridge);
+  });
 });

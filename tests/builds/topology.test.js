@@ -128,6 +128,19 @@ describe('topology', () => {
       Object.keys(EXPECTED).map((q) => [q, q]));
   });
 
+  test('names follow the settings', async () => {
+    const shown = JSON.parse((await run(['topology', 'show'], { RABBITMQ_QUEUE: 'gq1',
+      RABBITMQ_RETRYQUEUE: 'sdretry', RABBITMQ_EXCHANGE: 'builds', RABBITMQ_DEFAULT_QUEUE: 'rest' })).out);
+    const of = (name) => shown.queues.find((q) => q.name === name).arguments;
+    assert.deepStrictEqual(shown.queues.map((q) => q.name),
+      ['gq1', 'gq1dlr', 'sdretry', 'sdretry-wait', 'rest']);
+    assert.deepStrictEqual([of('gq1'), of('gq1dlr'), of('sdretry-wait')].map((a) =>
+      [a['x-dead-letter-exchange'], a['x-dead-letter-routing-key']]),
+    [['builds', 'gq1dlr'], ['builds', 'gq1'], ['builds', 'sdretry']]);
+    assert.ok(shown.queues.every((q) => q.vhost === 'screwdriver'));
+    assert.deepStrictEqual(shown.exchanges.map((x) => [x.name, x.vhost]), [['builds', 'screwdriver']]);
+  });
+
   test('a queue with other arguments is reported argument by argument, and left alone', async () => {
     await declareQueue('sdRetryQueue', '{<<"x-message-ttl">>, long, 60000}, ' +
       '{<<"x-max-priority">>, long, 10}');

@@ -7,35 +7,11 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { Wire, until, useBed } = require('./harness.js');
+const { BAD_IMAGE, NO_NODE, RUNS, steps } = require('./steps.js');
 
 const bed = useBed();
-const RUNS = [{ do: 'running' }];
-const BAD_IMAGE = [{ do: 'waiting', reason: 'ErrImagePull', message: 'no such image' }];
-const NO_NODE = [{ do: 'unschedulable' }];
+const { STEPS, asked, hang } = steps(bed);
 const ENV = { WAIT_QUEUES: 'true', VERIFY_LIMIT: '1000', RABBITMQ_MSG_REPROCESS_LIMIT: '1000' };
-
-const asked = (verb) => bed.double.faults.rules.some((rule) => rule.match.verb === verb && rule.times === 0);
-const hang = (verb) => bed.double.fault({ match: { verb, resource: 'pods' }, times: 1, hang: true });
-
-// name, what the pod does, how the step is held, when it is reached, how the build ends
-const STEPS = [
-    ['the pod is being asked for', RUNS, () => hang('create'), () => asked('create'), null],
-    ['the pod is there, the answer is not', RUNS,
-        () => bed.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 1, lost: true }),
-        () => asked('create'), null],
-    ['the pod is being looked at', RUNS, () => hang('list'), () => asked('list'), null],
-    ['the failure has been decided, and is being told', BAD_IMAGE,
-        (build) => bed.api.fault({ match: { id: build.id }, times: 1, hang: true }),
-        (build) => build.updates.length > 0, /check if your image is valid/],
-    ['the failure was taken, the answer is not there', BAD_IMAGE,
-        (build) => bed.api.fault({ match: { id: build.id }, times: 1, mute: true }),
-        (build) => build.finals.length > 0, /check if your image is valid/],
-    ['Screwdriver is being told that it runs', RUNS,
-        (build) => bed.api.fault({ match: { id: build.id }, times: 1, hang: true }),
-        (build) => build.updates.length > 0, null],
-    ['the pod of a build that found no node is being deleted', NO_NODE, () => hang('deletecollection'),
-        () => asked('deletecollection'), /^Pod scheduling timeout exceeded$/],
-];
 
 for (const [what, script, hold, reached, ends] of STEPS)
     test(`killed while ${what}`, () => bed.with(ENV, async (site) => {

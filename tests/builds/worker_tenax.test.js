@@ -6,10 +6,9 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { until, useBed } = require('./harness.js');
+const { BAD_IMAGE, NO_NODE, RUNS, steps } = require('./steps.js');
 
 const bed = useBed({ tenax: true });
-const RUNS = [{ do: 'running' }];
-const BAD_IMAGE = [{ do: 'waiting', reason: 'ErrImagePull', message: 'no such image' }];
 
 test('builds run, fail fast, find no node, pull slowly', () => bed.with({ VERIFY_LIMIT: '1000' }, async (site) => {
     const worker = site.worker();
@@ -79,5 +78,34 @@ test('a worker that is killed again and again', () => bed.with({ VERIFY_LIMIT: '
     for (const [i, build] of all.entries()) {
         assert.equal(site.pods(build).length, 1);
         assert.deepEqual(build.finals, i % 2 ? [] : ['FAILURE']);
+    }
+}));
+
+// All at once, because the jobs of a worker that is killed come again after their leases only.
+test('killed at each of its steps', () => bed.with({ VERIFY_LIMIT: '1000', CIRCUIT_TIMEOUT: '120000',
+    SCHEDULING_TIMEOUT: '300ms' }, async (site) => {
+    const worker = site.worker();
+    const all = [];
+    for (const [what, script, hold, reached, ends] of steps(bed).STEPS) {
+        bed.double.clearFaults(); // those that hang stay so
+        const build = site.build(script);
+        hold(build);
+        await site.start(build);
+        await until(() => `${what}:\n${site.log}`, () => reached(build));
+        all.push({ build, script, ends });
+    }
+    await worker.kill();
+    bed.double.clearFaults();
+    bed.api.clearFaults();
+    site.worker();
+    for (const { build, ends } of all)
+        if (ends)
+            await site.fails(build, ends);
+        else
+            await site.runs(build);
+    await site.empty();
+    for (const { build, script, ends } of all) {
+        assert.deepEqual(build.finals, ends ? ['FAILURE'] : []);
+        assert.equal(site.pods(build).length, script === NO_NODE ? 0 : 1);
     }
 }));
