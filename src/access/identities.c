@@ -21,12 +21,18 @@ struct seen {
     instant not_before, expires;
 };
 
+/* Of an issuer. */
+struct read_keys {
+    struct jwks *set; /* NULL: they are not there yet */
+    instant at;       /* when they were read */
+};
+
 struct identities {
     struct identities_settings settings;
     struct wrong_tries *tries;
     int64_t warned_at; /* when the log last said that there are too many tries */
     struct identity_rules rules;
-    struct jwks *keys[IDENTITY_ISSUERS_MAX]; /* by issuer; NULL: they are not there yet */
+    struct read_keys keys[IDENTITY_ISSUERS_MAX];
     struct strmap met; /* of struct token, by rule and subject, of the present rules */
     struct token **all;
     size_t count, cap;
@@ -47,7 +53,7 @@ void identities_free(struct identities *i)
     if (!i)
         return;
     for (size_t n = 0; n < IDENTITY_ISSUERS_MAX; n++)
-        jwks_free(i->keys[n]);
+        jwks_free(i->keys[n].set);
     for (size_t n = 0; n < i->count; n++)
         token_free(i->all[n]);
     free(i->all);
@@ -59,27 +65,28 @@ void identities_free(struct identities *i)
 
 /* --- rules and keys --- */
 
-static struct jwks *take_keys(struct identities *i, struct jwks **old, struct str issuer)
+static struct read_keys take_keys(struct identities *i, struct read_keys *old, struct str issuer)
 {
     for (size_t n = 0; n < i->rules.issuer_count; n++) {
-        struct jwks *keys = old[n];
+        struct read_keys keys = old[n];
         if (!str_eq(i->rules.issuers[n].issuer, issuer))
             continue;
-        old[n] = NULL;
+        old[n].set = NULL;
         return keys;
     }
-    return NULL;
+    return (struct read_keys){0};
 }
 
 void identities_set_rules(struct identities *i, struct identity_rules *rules)
 {
-    struct jwks *old[IDENTITY_ISSUERS_MAX];
+    struct read_keys old[IDENTITY_ISSUERS_MAX];
     must(rules->issuer_count <= IDENTITY_ISSUERS_MAX);
     memcpy(old, i->keys, sizeof old);
     for (size_t n = 0; n < IDENTITY_ISSUERS_MAX; n++)
-        i->keys[n] = n < rules->issuer_count ? take_keys(i, old, rules->issuers[n].issuer) : NULL;
+        i->keys[n] = n < rules->issuer_count ? take_keys(i, old, rules->issuers[n].issuer)
+                                             : (struct read_keys){0};
     for (size_t n = 0; n < IDENTITY_ISSUERS_MAX; n++)
-        jwks_free(old[n]);
+        jwks_free(old[n].set);
     for (size_t n = 0; n < i->count; n++)
         atomic_store(&i->all[n]->revoked, true);
     strmap_fini(&i->met);
@@ -95,11 +102,11 @@ const struct identity_rules *identities_rules(const struct identities *i)
     return &i->rules;
 }
 
-void identities_set_keys(struct identities *i, size_t issuer, struct jwks *keys)
+void identities_set_keys(struct identities *i, size_t issuer, struct jwks *keys, instant now)
 {
     must(issuer < i->rules.issuer_count);
-    jwks_free(i->keys[issuer]);
-    i->keys[issuer] = keys;
+    jwks_free(i->keys[issuer].set);
+    i->keys[issuer] = (struct read_keys){keys, now};
     memset(i->seen, 0, sizeof i->seen); /* a key that signed some of them may be gone */
 }
 
@@ -180,15 +187,23 @@ static struct err find_issuer(const struct identities *i, const struct jwt *t, s
     return err_make(ERR_BAD_CREDENTIALS, "the JSON Web Token is of an issuer that is not known");
 }
 
+/* Until when the keys of an issuer count that cannot be read again: what it has withdrawn must not
+ * count for ever because it is away. */
+static instant keys_end(const struct identities *i, size_t issuer)
+{
+    return (instant){i->keys[issuer].at.ms + i->rules.issuers[issuer].keys_max_age.ms};
+}
+
 static struct err verify(struct identities *i, const struct jwt *t, size_t issuer, instant now)
 {
-    enum jwks_verdict verdict = JWKS_UNKNOWN;
-    if (i->keys[issuer])
-        verdict = jwks_verify(i->keys[issuer], t);
+    const struct jwks *keys = i->keys[issuer].set;
+    bool old = keys && now.ms >= keys_end(i, issuer).ms;
+    enum jwks_verdict verdict = keys && !old ? jwks_verify(keys, t) : JWKS_UNKNOWN;
     if (verdict == JWKS_UNKNOWN && i->settings.want_keys)
         i->settings.want_keys(i->settings.ctx, issuer);
-    if (!i->keys[issuer])
-        return err_make(ERR_BUSY, "the keys of the issuer have not been read yet; try again");
+    if (!keys || old)
+        return err_make(ERR_BUSY, "the keys of the issuer have not been read %s; try again",
+                        old ? "for too long" : "yet");
     if (verdict != JWKS_GOOD)
         return err_make(ERR_BAD_CREDENTIALS, "the signature of the JSON Web Token is wrong%s",
                         verdict == JWKS_UNKNOWN ? ", or by a new key of the issuer" : "");
@@ -236,11 +251,12 @@ static struct err check_new(struct identities *i, struct str text, instant now, 
         err = find_rule(i, &t, who);
     if (err.code == ERR_OK) {
         place->who = *who;
-        place->expires = (instant){t.expires.ms + JWT_LEEWAY.ms};
+        instant expires = {t.expires.ms + JWT_LEEWAY.ms}, end = keys_end(i, issuer);
+        place->expires = end.ms < expires.ms ? end : expires;
         place->not_before = instant_is_set(t.not_before)
                                 ? (instant){t.not_before.ms - JWT_LEEWAY.ms}
                                 : (instant){0};
-        extend(*who, place->expires);
+        extend(*who, expires);
     }
     arena_fini(&a);
     return err;

@@ -35,8 +35,9 @@ void identities_free(struct identities *i);
  * rules; they are empty afterwards. */
 void identities_set_rules(struct identities *i, struct identity_rules *rules);
 const struct identity_rules *identities_rules(const struct identities *i);
-/* The keys of the issuer with that index among the rules; takes them. */
-void identities_set_keys(struct identities *i, size_t issuer, struct jwks *keys);
+/* The keys of the issuer with that index among the rules, as they were read now; takes them. They
+ * count for its keys_max_age, unless others take their place. */
+void identities_set_keys(struct identities *i, size_t issuer, struct jwks *keys, instant now);
 
 /* What a request shows. */
 struct identity_request {
@@ -49,7 +50,7 @@ struct identity_request {
 /* *who stays valid until tokens_free and identities_free; NULL: nothing in the request says who
  * sends it. ERR_BAD_CREDENTIALS: what it says is wrong. ERR_TOO_MANY_TRIES: likewise, and too often
  * lately. ERR_NO_RIGHT: it is right, but no rule is about it. ERR_BUSY: the keys to check it with
- * are not there.
+ * are not there, or too old.
  *
  * Whoever has a token of the server that is right is let in, however many wrong ones come from the
  * same address: it cannot be guessed, and nobody must be able to lock out his neighbours. To check

@@ -8,6 +8,7 @@
 #include "access/change_note.h"
 #include "access/rights.h"
 #include "base/arena.h"
+#include "base/units.h"
 
 #define IDENTITY_RULES_MAX   256
 #define IDENTITY_ISSUERS_MAX 16
@@ -40,6 +41,7 @@ struct identity_issuer {
     struct str ca_file;    /* who may have signed the certificate of these servers; empty: whom the
                             * system trusts */
     struct str token_file; /* what these servers are to be shown as a bearer token; or empty */
+    span keys_max_age;     /* how long keys count that cannot be read again */
 };
 
 struct identity_rules {

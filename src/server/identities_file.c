@@ -4,9 +4,14 @@
 #include <stdio.h>
 
 #include "access/tokens.h"
+#include "base/duration.h"
 #include "wire/document.h"
 
 #define TEXT_MAX 1024
+/* How long the keys of an issuer count that cannot be read again. */
+#define KEYS_AGE     ((span){INT64_C(24) * 3600 * 1000})
+#define KEYS_AGE_MIN ((span){1000})
+#define KEYS_AGE_MAX ((span){INT64_C(365) * 24 * 3600 * 1000})
 
 struct reader {
     const char *file;
@@ -75,20 +80,32 @@ static struct err read_url(const struct reader *r, const struct document_node *n
                              : refuse(r, n, "an https: URL is expected, or one of this machine");
 }
 
+static struct err read_age(const struct reader *r, const struct document_node *n, span *age)
+{
+    struct str text;
+    TRY(read_text(r, n, &text));
+    struct err err = duration_parse(text, age);
+    if (err.code == ERR_OK && age->ms >= KEYS_AGE_MIN.ms && age->ms <= KEYS_AGE_MAX.ms)
+        return err;
+    return refuse(r, n, "a duration of 1s to 365d is expected, such as 24h");
+}
+
 static struct err read_issuer(const struct reader *r, const struct document_node *map,
                               struct identity_issuer *out)
 {
     if (map->type != DOCUMENT_MAP)
         return refuse(r, map, "an issuer is a mapping");
+    out->keys_max_age = KEYS_AGE;
     for (const struct document_node *n = map->first; n; n = n->next) {
-        struct err err = is(n, "issuer")      ? read_url(r, n, &out->issuer)
-                         : is(n, "audience")  ? read_text(r, n, &out->audience)
-                         : is(n, "jwks")      ? read_url(r, n, &out->jwks)
-                         : is(n, "caFile")    ? read_text(r, n, &out->ca_file)
-                         : is(n, "tokenFile") ? read_text(r, n, &out->token_file)
-                                              : unknown(r, n,
-                                                        "issuer, audience, jwks, caFile and "
-                                                        "tokenFile");
+        struct err err = is(n, "issuer")       ? read_url(r, n, &out->issuer)
+                         : is(n, "audience")   ? read_text(r, n, &out->audience)
+                         : is(n, "jwks")       ? read_url(r, n, &out->jwks)
+                         : is(n, "caFile")     ? read_text(r, n, &out->ca_file)
+                         : is(n, "tokenFile")  ? read_text(r, n, &out->token_file)
+                         : is(n, "keysMaxAge") ? read_age(r, n, &out->keys_max_age)
+                                               : unknown(r, n,
+                                                         "issuer, audience, jwks, caFile, "
+                                                         "tokenFile and keysMaxAge");
         TRY(err);
     }
     if (!out->issuer.len || !out->audience.len)

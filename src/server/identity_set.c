@@ -15,12 +15,12 @@ static struct err read_rules(struct identity_set *w, const struct settings *s)
     return err_none();
 }
 
-struct err identity_set_open(struct identity_set *w, uv_loop_t *loop, uint64_t seed,
-                             const struct settings *s)
+struct err identity_set_open(struct identity_set *w, uv_loop_t *loop, instant (*now)(void *ctx),
+                             uint64_t seed, const struct settings *s)
 {
     w->tokens = tokens_new();
     w->holders = holders_new();
-    w->issuers = issuers_new(loop);
+    w->issuers = issuers_new(loop, now);
     const struct identities_settings settings = {.tokens = w->tokens,
                                                  .wrong_max = (uint32_t)s->wrong_credentials,
                                                  .seed = seed,

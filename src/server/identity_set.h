@@ -21,8 +21,9 @@ struct identity_set {
     struct holders *holders;
 };
 
-/* ERR_USAGE: the file of --identities is wrong. */
-NODISCARD struct err identity_set_open(struct identity_set *w, uv_loop_t *loop, uint64_t seed,
+/* now(NULL) is the time. ERR_USAGE: the file of --identities is wrong. */
+NODISCARD struct err identity_set_open(struct identity_set *w, uv_loop_t *loop,
+                                       instant (*now)(void *ctx), uint64_t seed,
                                        const struct settings *s);
 /* Reads the file again. If it is wrong all stays as it was, and the log says so. */
 void identity_set_reload(struct identity_set *w, const struct settings *s, struct api *api);

@@ -27,6 +27,7 @@ struct issuer {
 struct issuers {
     struct identities *identities; /* NULL: nothing to follow yet */
     uv_loop_t *loop;
+    instant (*now)(void *ctx);
     uv_timer_t timer;
     struct fetcher *fetcher;
     struct issuer each[IDENTITY_ISSUERS_MAX];
@@ -177,7 +178,7 @@ static struct err take(struct issuer *s, const struct fetch_answer *answer, stru
         return read_discovery(s, answer->body, a, further);
     }
     TRY(jwks_read(answer->body, &keys));
-    identities_set_keys(s->all->identities, s->index, keys);
+    identities_set_keys(s->all->identities, s->index, keys, s->all->now(NULL));
     return err_none();
 }
 
@@ -241,10 +242,11 @@ void issuers_want(void *ctx, size_t issuer)
     plan(all);
 }
 
-struct issuers *issuers_new(uv_loop_t *loop)
+struct issuers *issuers_new(uv_loop_t *loop, instant (*now)(void *ctx))
 {
     struct issuers *all = ALLOC(struct issuers);
     all->loop = loop;
+    all->now = now;
     all->fetcher = fetcher_new(loop);
     uv_timer_init(loop, &all->timer);
     all->timer.data = all;

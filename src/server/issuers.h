@@ -4,7 +4,8 @@
 
 /* Keeps the keys of the issuers of JSON Web Tokens: read at the start, every ten minutes, and when
  * a token is signed by one that is not known, but no more often than every few seconds. All in the
- * background; an issuer that cannot be reached leaves the keys as they are. */
+ * background; an issuer that cannot be reached leaves the keys as they are (access/identities.h
+ * says for how long they count). */
 
 #include <uv.h>
 
@@ -12,7 +13,8 @@
 
 struct issuers;
 
-struct issuers *issuers_new(uv_loop_t *loop);
+/* now(NULL) says when keys were read. */
+struct issuers *issuers_new(uv_loop_t *loop, instant (*now)(void *ctx));
 /* The loop must run once more before it may be closed. */
 void issuers_close(struct issuers *s);
 /* After that. */

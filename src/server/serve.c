@@ -591,7 +591,7 @@ static struct err start(struct server *s)
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
-    TRY(identity_set_open(&s->who, &s->loop, random_seed(), set));
+    TRY(identity_set_open(&s->who, &s->loop, env_now, random_seed(), set));
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,

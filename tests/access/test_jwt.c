@@ -8,20 +8,27 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/rsa.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/buf.h"
+#include "access/signed.h"
 
 #define NOW     ((instant){INT64_C(1700000000000)})
 #define SECONDS 1700000000
 
 static EVP_PKEY *rsa, *weak, *p256, *p384, *stranger;
+
+static struct jwks *one_key(EVP_PKEY *key, const char *more)
+{
+    struct buf b = {0};
+    struct jwks *keys = NULL;
+    signed_key(&b, key, more);
+    assert_int_equal(signed_keys(&b, &keys).code, ERR_OK);
+    return keys;
+}
 
 static int make_keys(void **state)
 {
@@ -43,92 +50,6 @@ static int drop_keys(void **state)
     return 0;
 }
 
-/* --- writing --- */
-
-static void add_number(struct buf *b, const char *name, EVP_PKEY *key, const char *param, int len)
-{
-    BIGNUM *n = NULL;
-    unsigned char bytes[512];
-    assert_int_equal(EVP_PKEY_get_bn_param(key, param, &n), 1);
-    len = len ? len : BN_num_bytes(n);
-    assert_int_equal(BN_bn2binpad(n, bytes, len), len);
-    BN_free(n);
-    buf_print(b, ",\"%s\":\"", name);
-    base64_write_url(b, (struct str){(const char *)bytes, (size_t)len});
-    buf_byte(b, '"');
-}
-
-/* more: further members, each with a comma before it. */
-static void add_key(struct buf *b, EVP_PKEY *key, const char *more)
-{
-    int half = key == p384 ? 48 : 32;
-    buf_print(b, "%s{\"kty\":\"%s\"%s", b->len ? "," : "", EVP_PKEY_is_a(key, "RSA") ? "RSA" : "EC",
-              more);
-    if (EVP_PKEY_is_a(key, "RSA")) {
-        add_number(b, "n", key, OSSL_PKEY_PARAM_RSA_N, 0);
-        add_number(b, "e", key, OSSL_PKEY_PARAM_RSA_E, 0);
-    } else {
-        buf_print(b, ",\"crv\":\"P-%d\"", key == p384 ? 384 : 256);
-        add_number(b, "x", key, OSSL_PKEY_PARAM_EC_PUB_X, half);
-        add_number(b, "y", key, OSSL_PKEY_PARAM_EC_PUB_Y, half);
-    }
-    buf_byte(b, '}');
-}
-
-static struct err read_keys(struct buf *keys, struct jwks **out)
-{
-    struct buf all = {0};
-    buf_lit(&all, "{\"keys\":[");
-    buf_str(&all, buf_view(keys));
-    buf_lit(&all, "]}");
-    struct err err = jwks_read(buf_view(&all), out);
-    buf_fini(&all);
-    buf_fini(keys);
-    return err;
-}
-
-static struct jwks *one_key(EVP_PKEY *key, const char *more)
-{
-    struct buf b = {0};
-    struct jwks *keys = NULL;
-    add_key(&b, key, more);
-    assert_int_equal(read_keys(&b, &keys).code, ERR_OK);
-    return keys;
-}
-
-static size_t raw_of(unsigned char *signature, size_t len, size_t half)
-{
-    const unsigned char *at = signature;
-    ECDSA_SIG *both = d2i_ECDSA_SIG(NULL, &at, (long)len);
-    unsigned char raw[96];
-    assert_non_null(both);
-    BN_bn2binpad(ECDSA_SIG_get0_r(both), raw, (int)half);
-    BN_bn2binpad(ECDSA_SIG_get0_s(both), raw + half, (int)half);
-    ECDSA_SIG_free(both);
-    memcpy(signature, raw, 2 * half);
-    return 2 * half;
-}
-
-/* A token with these parts, signed by the key with the digest. */
-static struct buf token(EVP_PKEY *key, const char *digest, const char *header, const char *claims)
-{
-    struct buf b = {0};
-    unsigned char signature[1024];
-    size_t len = sizeof signature;
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    base64_write_url(&b, str_from(header));
-    buf_byte(&b, '.');
-    base64_write_url(&b, str_from(claims));
-    assert_int_equal(EVP_DigestSignInit_ex(ctx, NULL, digest, NULL, NULL, key, NULL), 1);
-    assert_int_equal(EVP_DigestSign(ctx, signature, &len, (const unsigned char *)b.at, b.len), 1);
-    EVP_MD_CTX_free(ctx);
-    if (!EVP_PKEY_is_a(key, "RSA"))
-        len = raw_of(signature, len, key == p384 ? 48 : 32);
-    buf_byte(&b, '.');
-    base64_write_url(&b, (struct str){(const char *)signature, len});
-    return b;
-}
-
 #define CLAIMS "{\"iss\":\"i\",\"sub\":\"s\",\"aud\":\"a\",\"exp\":1700000600}"
 
 static enum jwks_verdict verdict(const struct jwks *keys, EVP_PKEY *key, const char *digest,
@@ -136,7 +57,7 @@ static enum jwks_verdict verdict(const struct jwks *keys, EVP_PKEY *key, const c
 {
     struct arena a = {0};
     struct jwt t;
-    struct buf text = token(key, digest, header, CLAIMS);
+    struct buf text = signed_token(key, digest, header, CLAIMS);
     assert_int_equal(jwt_read(buf_view(&text), &a, &t).code, ERR_OK);
     enum jwks_verdict v = jwks_verify(keys, &t);
     buf_fini(&text);
@@ -202,13 +123,13 @@ static void keys_that_cannot_be_used_are_passed_over(void **state)
     struct jwks *keys = NULL;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
         buf_print(&b, "%s%s", i ? "," : "", odd[i]);
-    add_key(&b, weak, "");
-    add_key(&b, rsa, ",\"use\":\"enc\"");
+    signed_key(&b, weak, "");
+    signed_key(&b, rsa, ",\"use\":\"enc\"");
     struct buf bad = {0};
     buf_str(&bad, buf_view(&b));
-    assert_int_equal(read_keys(&bad, &keys).code, ERR_BAD_VALUE);
-    add_key(&b, p256, "");
-    assert_int_equal(read_keys(&b, &keys).code, ERR_OK);
+    assert_int_equal(signed_keys(&bad, &keys).code, ERR_BAD_VALUE);
+    signed_key(&b, p256, "");
+    assert_int_equal(signed_keys(&b, &keys).code, ERR_OK);
     assert_int_equal(jwks_count(keys), 1);
     assert_int_equal(verdict(keys, p256, "SHA256", "{\"alg\":\"ES256\"}"), JWKS_GOOD);
     assert_int_equal(verdict(keys, weak, "SHA256", "{\"alg\":\"RS256\"}"), JWKS_BAD);
@@ -221,7 +142,7 @@ static enum err_code reads(const char *header)
 {
     struct arena a = {0};
     struct jwt t;
-    struct buf text = token(p256, "SHA256", header, CLAIMS);
+    struct buf text = signed_token(p256, "SHA256", header, CLAIMS);
     enum err_code code = jwt_read(buf_view(&text), &a, &t).code;
     buf_fini(&text);
     arena_fini(&a);
@@ -263,7 +184,7 @@ static bool counts(const char *claims, instant now)
 {
     struct arena a = {0};
     struct jwt t;
-    struct buf text = token(p256, "SHA256", "{\"alg\":\"ES256\"}", claims);
+    struct buf text = signed_token(p256, "SHA256", "{\"alg\":\"ES256\"}", claims);
     bool does = jwt_read(buf_view(&text), &a, &t).code == ERR_OK &&
                 jwt_check(&t, STR("tenax"), now).code == ERR_OK;
     buf_fini(&text);

@@ -7,87 +7,14 @@
 const assert = require('node:assert/strict');
 const crypto = require('node:crypto');
 const fs = require('node:fs');
-const http = require('node:http');
-const https = require('node:https');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { assertError, begin, makeDir, run, until } = require('./harness');
-const { bearer, guarded } = require('./access');
+const { bearer } = require('./access');
+const { AUDIENCE, base64, issuer, jwt, keyPair, ready, rulesOf, started } = require('./issuer');
 const { client1, serve } = require('./transport.js');
 const { Authority } = require('../kubernetes/double/certificates');
 const { assertRefused, definition, slugid, useTaskcluster } = require('./taskcluster');
-
-const AUDIENCE = 'tenax';
-
-function base64(value) {
-    return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
-}
-
-function keyPair(kind, kid, alg) {
-    const { publicKey, privateKey } = kind === 'RSA'
-        ? crypto.generateKeyPairSync('rsa', { modulusLength: 2048 })
-        : crypto.generateKeyPairSync('ec', { namedCurve: kind });
-    return { kid, alg, privateKey, publicKey,
-        jwk: { ...publicKey.export({ format: 'jwk' }), kid, alg, use: 'sig' } };
-}
-
-function sign(key, text) {
-    const hash = `sha${key.alg.slice(2)}`;
-    return crypto.sign(hash, Buffer.from(text), { key: key.privateKey, dsaEncoding: 'ieee-p1363' })
-        .toString('base64url');
-}
-
-function jwt(key, claims, header = {}) {
-    const text = `${base64({ typ: 'JWT', alg: key.alg, kid: key.kid, ...header })}.${base64(claims)}`;
-    return `${text}.${sign(key, text)}`;
-}
-
-// A small issuer: {url, keys, claims(more), asked}. The keys may be changed at any time.
-async function issuer(t, keys, { tls, wrong = {} } = {}) {
-    const self = { keys, asked: [], headers: [] };
-    const answer = (req, res) => {
-        self.asked.push(req.url);
-        self.headers.push(req.headers.authorization);
-        const body = req.url === '/.well-known/openid-configuration'
-            ? { issuer: self.url, jwks_uri: `${self.url}/keys`, ...wrong }
-            : { keys: self.keys.map((key) => key.jwk) };
-        res.writeHead(self.down ? 503 : 200, { 'content-type': 'application/json' });
-        res.end(JSON.stringify(body));
-    };
-    const listener = tls ? https.createServer(tls, answer) : http.createServer(answer);
-    await new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve));
-    t.after(() => { listener.closeAllConnections(); listener.close(); });
-    self.url = `${tls ? 'https' : 'http'}://127.0.0.1:${listener.address().port}`;
-    self.claims = (more = {}) => {
-        const now = Math.floor(Date.now() / 1000);
-        return { iss: self.url, aud: AUDIENCE, sub: 'me', iat: now, exp: now + 600, ...more };
-    };
-    return self;
-}
-
-// A server with these rules, as JSON, and one admin with a token.
-async function started(t, rules, more = []) {
-    const file = path.join(makeDir(), 'identities.json');
-    const write = (value) => fs.writeFileSync(file, JSON.stringify(value));
-    write(rules);
-    t.after(() => fs.rmSync(path.dirname(file), { recursive: true }));
-    const all = await guarded(t, {}, { args: ['--identities', file, '--wrong-credentials', '0',
-        '--heartbeat-interval', '200ms', '--log-level', 'info', ...more] });
-    return { ...all, write, file };
-}
-
-function rulesOf(one, rules, more = {}) {
-    return { issuers: [{ issuer: one.url, audience: AUDIENCE, ...more }],
-        rules: rules.map((rule) => ({ issuer: one.url, ...rule })) };
-}
-
-// The keys are read in the background.
-async function ready(server, token) {
-    return until(async () => {
-        const res = await server.get('/version', bearer(token));
-        return res.status !== 503 && res;
-    }, 'the keys are read');
-}
 
 describe('a JSON Web Token', { concurrency: 3 }, () => {
     const rsa = keyPair('RSA', 'r1', 'RS256'), ec = keyPair('P-256', 'e1', 'ES256');
@@ -101,7 +28,7 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
             { claims: { 'kubernetes.io.serviceaccount.name': 'runner', sub: 'system:serviceaccount:*' },
                 roles: ['viewer'] },
             worker]));
-        { const res = await ready(server, jwt(rsa, one.claims())); assert.equal(res.status, 200, res.text + server.stderr); }
+        assert.equal((await ready(server, jwt(rsa, one.claims()))).status, 200);
         assert.deepEqual(one.asked.slice(0, 2), ['/.well-known/openid-configuration', '/keys']);
         for (const key of [rsa, ec, ec384]) {
             const headers = bearer(jwt(key, one.claims({ aud: ['other', AUDIENCE] })));
@@ -429,6 +356,7 @@ describe('serve --identities', () => {
             'rules: [{issuer: "https://a", claims: {sub: x}, roles: [viewer]}]': /no such issuer/,
             'issuers: [{issuer: "http://a.example", audience: b}]': /https/,
             'issuers: [{issuer: "https://a"}]': /audience/,
+            'issuers: [{issuer: "https://a", audience: b, keysMaxAge: 0s}]': /1s to 365d/,
             'issuers: [{issuer: "https://a", audience: b}]\nrules: [{issuer: "https://a", roles: [viewer]}]': /claims/,
             'who: []': /'who' is not known here/,
         };

@@ -20,7 +20,7 @@ function exchange(url, bytes) {
         socket.on('data', (part) => { text += part; });
         socket.on('error', reject);
         socket.on('close', () => resolve({ text,
-            statuses: [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map((m) => Number(m[1])) }));
+            statuses: [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((m) => Number(m[1])) }));
     }), 'the peer closes');
 }
 
@@ -127,12 +127,91 @@ describe('credentials', () => {
         const { server, tokens } = await guarded(t);
         // What stands before this server may see one request where this one must not see two.
         const hidden = `DELETE /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${tokens.admin}\r\n\r\n`;
-        for (const headers of [[`Content-Length: ${hidden.length}`, 'Transfer-Encoding: chunked'],
-            ['Transfer-Encoding: chunked, identity'], ['Transfer-Encoding: xchunked'],
-            ['Content-Length: 0', `Content-Length: ${hidden.length}`]]) {
+        const n = hidden.length;
+        for (const headers of [[`Content-Length: ${n}`, 'Transfer-Encoding: chunked'],
+            ['Transfer-Encoding: chunked', `Content-Length: ${n}`], ['Transfer-Encoding: chunked, identity'],
+            ['Transfer-Encoding: xchunked'], ['Transfer-Encoding: identity'], ['Transfer-Encoding:\x0bchunked'],
+            ['Transfer-Encoding : chunked'], ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
+            ['Transfer-Encoding:', ' chunked'], ['X: y\nTransfer-Encoding: chunked'], ['X: y\rTransfer-Encoding: chunked'],
+            ['Content-Length: 0', `Content-Length: ${n}`], [`Content-Length: ${n}, ${n}`], [`Content-Length: +${n}`],
+            [`Content-Length: 0x${n.toString(16)}`], [`Content-Length: -${n}`], ['Content-Length: 1e1'], ['Content-Length: '],
+            [`Content-Length: ${n}\0`], ['Content-Length: 18446744073709551617'], ['X\0: y']]) {
             const { statuses, text } = await exchange(server.url(),
                 request('POST /jobs/cancel HTTP/1.1', headers, hidden));
-            assert.ok(statuses.length === 1 && statuses[0] >= 400, `${headers}: ${text}`);
+            assert.ok(statuses.length === 1 && statuses[0] >= 400, `${JSON.stringify(headers)}: ${text}`);
         }
+        for (const body of [`5;${'x'.repeat(10)}\n${hidden}`, `0\n\n${hidden}`, `+0\r\n\r\n${hidden}`, `0x0\r\n\r\n${hidden}`,
+            `fffffffffffffffff\r\n${hidden}`, `-1\r\n${hidden}`, ` 0\r\n\r\n${hidden}`, `1\r\n{}\r\n0\r\n\r\n${hidden}`]) {
+            const { statuses, text } = await exchange(server.url(),
+                request('POST /jobs/cancel HTTP/1.1', ['Transfer-Encoding: chunked'], body));
+            assert.ok(statuses.length === 1 && statuses[0] >= 400, `${JSON.stringify(body)}: ${text}`);
+        }
+    });
+
+    it('of_one_request_do_not_count_for_those_that_follow_at_once', async (t) => {
+        const { server, tokens } = await guarded(t);
+        const of = (line, ...headers) => [line, 'Host: 127.0.0.1', ...headers, '', ''].join('\r\n');
+        const admin = `Authorization: Bearer ${tokens.admin}`;
+        const all = of('GET /jobs HTTP/1.1', admin) + of('GET /jobs HTTP/1.1') + of('GET /jobs HTTP/1.1', admin) +
+            of('DELETE /jobs HTTP/1.1', 'Connection: close');
+        assert.deepEqual((await exchange(server.url(), all)).statuses, [200, 401, 200, 401]);
+        // A body that the first request says it has is no request.
+        const hidden = of('DELETE /jobs HTTP/1.1', admin);
+        const one = of('GET /jobs HTTP/1.1', `Content-Length: ${hidden.length}`) + hidden + of('GET /jobs HTTP/1.1', 'Connection: close');
+        const { statuses } = await exchange(server.url(), one);
+        assert.ok(statuses.every((status) => [400, 401].includes(status)), `${statuses}`);
+    });
+
+    it('in_a_request_that_asks_for_another_protocol_or_host_count_for_nothing_else', async (t) => {
+        const { server, tokens } = await guarded(t);
+        const admin = `Authorization: Bearer ${tokens.admin}`;
+        const cases = {
+            'an upgrade to HTTP/2': [[admin, 'Connection: Upgrade, HTTP2-Settings, close', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__'], [200, 400, 401]],
+            'an upgrade to a web socket': [['Connection: Upgrade, close', 'Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='], [400, 401]],
+            'two hosts': [[admin, 'Host: other.example'], [400]],
+            'credentials named as of the connection': [['Connection: close, Authorization'], [401]],
+        };
+        for (const [what, [headers, expected]] of Object.entries(cases)) {
+            const { statuses: [status], text } = await exchange(server.url(), request('GET /jobs HTTP/1.1', headers));
+            assert.ok(expected.includes(status), `${what}: ${text}`);
+        }
+        for (const target of ['http://127.0.0.1/jobs', 'http://other.example/jobs', '*', '127.0.0.1:80']) {
+            const { statuses: [status], text } = await exchange(server.url(), request(`GET ${target} HTTP/1.1`));
+            assert.ok([400, 401, 404, 421].includes(status), `${target}: ${text}`);
+        }
+        for (const version of ['HTTP/1.0', 'HTTP/0.9', 'HTTP/2.0', 'HTTP/1.2', 'HTTP/1.10', 'http/1.1', '']) {
+            const { statuses, text } = await exchange(server.url(), request(`GET /jobs ${version}`));
+            assert.ok(statuses.every((status) => status >= 400), `${version}: ${text}`);
+        }
+    });
+
+    it('in_HTTP_2_come_once_and_in_the_head_alone', async (t) => {
+        const { server, tokens } = await guarded(t, { v: { roles: ['viewer'] } });
+        const { session } = client2(t, server.url());
+        const ask = (headers) => within(new Promise((resolve) => {
+            let stream;
+            try {
+                stream = session.request({ ':method': 'DELETE', ':path': '/jobs', ...headers });
+            } catch (err) {
+                resolve(err.code); // the client itself refuses it
+                return;
+            }
+            stream.on('response', (answer) => resolve(answer[':status']));
+            stream.on('error', (err) => resolve(err.code));
+            stream.on('close', () => resolve('closed'));
+            stream.end();
+        }), 'an answer');
+        const admin = `Bearer ${tokens.admin}`, viewer = `Bearer ${tokens.v}`;
+        assert.equal(await ask({}), 401);
+        assert.equal(await ask({ authorization: viewer }), 403);
+        assert.equal(await ask({ authorization: admin }), 200);
+        for (const headers of [{ authorization: [viewer, admin] }, { ':path': '/health/../jobs' }, { ':path': '//jobs' },
+            { ':path': 'jobs' }, { ':method': 'delete' }, { 'x-http-method-override': 'GET' }, { cookie: `authorization=${admin}` },
+            { 'content-length': '5', authorization: 'x' }, { host: 'other.example' }, { ':path': '/jobs\r\nauthorization: x' }]) {
+            const answer = await ask(headers);
+            assert.notEqual(answer, 200, JSON.stringify(headers));
+            assert.ok(typeof answer === 'string' || answer < 500, `${JSON.stringify(headers)}: ${answer}`);
+        }
+        assert.equal(await ask({ authorization: admin }), 200, 'the connection goes on');
     });
 });
