@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/log.h"
@@ -61,7 +62,7 @@ static const char *why_of(enum kube_answer_reason reason)
 {
     switch (reason) {
     case KUBE_ANSWER_UNTRUSTED:
-        return "a certificate was refused, that of the API server or ours";
+        return "a certificate was refused";
     case KUBE_ANSWER_UNAUTHORIZED:
         return "the API server does not accept the credentials (401)";
     case KUBE_ANSWER_NO_CREDENTIALS:
@@ -81,25 +82,40 @@ static const char *why_of(enum kube_answer_reason reason)
     }
 }
 
-static const char *remedy_of(const struct kube_config *k, enum kube_answer_reason reason)
+static bool has_credentials(const struct kube_config *k)
 {
+    return k->token || k->token_file || k->user || k->exec.command || k->client_cert.len ||
+           k->client_cert_file;
+}
+
+static void add_remedy(const struct kube_config *k, enum kube_answer_reason reason, struct buf *b)
+{
+    bool in_place =
+        is_silence(reason) || reason == KUBE_ANSWER_MALFORMED || reason == KUBE_ANSWER_NOT_FOUND;
     if (reason == KUBE_ANSWER_UNTRUSTED && k->insecure)
-        return "see client-certificate in";
-    if (reason == KUBE_ANSWER_UNTRUSTED)
-        return "see certificate-authority, or client-certificate, in";
-    if (is_silence(reason) || reason == KUBE_ANSWER_MALFORMED || reason == KUBE_ANSWER_NOT_FOUND)
-        return "see server in";
-    return "see the user in";
+        buf_lit(b, "see client-certificate");
+    else if (reason == KUBE_ANSWER_UNTRUSTED)
+        buf_lit(b, "see certificate-authority, or client-certificate,");
+    else if (in_place && strncmp(k->server, "http:", 5) == 0)
+        buf_lit(b, "see server (http or https?)");
+    else if (in_place)
+        buf_lit(b, "see server");
+    else if (!k->user_name)
+        buf_lit(b, "there is no user");
+    else
+        buf_print(b, "%s user '%.100s'", has_credentials(k) ? "see" : "there are no credentials of",
+                  k->user_name);
+    buf_print(b, " in %s", k->file);
+    if (k->context)
+        buf_print(b, ", context %s", k->context);
+    buf_byte(b, '\n');
 }
 
 int exec_check_fault(const struct kube_config *k, enum kube_answer_reason reason,
                      struct str message, struct buf *words)
 {
     buf_print(words, "%s: %.*s\n", why_of(reason), STR_ARG(message));
-    buf_print(words, "%s %s", remedy_of(k, reason), k->file);
-    if (k->context)
-        buf_print(words, ", context %s", k->context);
-    buf_byte(words, '\n');
+    add_remedy(k, reason, words);
     return is_silence(reason) ? CLI_UNREACHABLE : CLI_REFUSED;
 }
 

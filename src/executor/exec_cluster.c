@@ -49,7 +49,8 @@ static struct err set_style(struct executor *x)
         }
         struct str copy = arena_copy(&x->arena, buf_view(&text));
         buf_fini(&text);
-        if (!kube_template_read(copy, &x->arena, &template, &fault))
+        if (!kube_template_read(copy, &x->arena, &template, &fault) ||
+            !pod_manifest_check_template(template, &fault))
             return document_fault_in(s->template, &fault);
     }
     x->style = (struct pod_style){.prefix = str_from(s->prefix),

@@ -70,7 +70,8 @@ static void note_server(struct executor *x, const struct remote_answer *a)
         return;
     x->server_down = down;
     if (down)
-        log_warn("%.*s; pods go on, and it is tried again until it answers", STR_ARG(a->why));
+        log_warn("Tenax's server is away: %.*s; pods go on, and it is tried again until it answers",
+                 STR_ARG(a->why));
     else
         log_info("%s answers again", x->settings->server);
 }

@@ -15,7 +15,7 @@
 #include "client/when.h"
 #include "executor/exec_internal.h"
 #include "executor/pod_manifest.h"
-#include "executor/pod_mask.h"
+#include "executor/pod_refusal.h"
 #include "kube/kube_pod.h"
 
 #define CALL_TIMEOUT ((span){15000})
@@ -285,46 +285,19 @@ static struct err make_manifest(struct executor *x, struct exec_run *r, struct a
 }
 
 /* An API server quotes what it does not like of a pod, and that may be a secret of its. */
-static void add_masked(struct executor *x, struct exec_run *r, struct str text, struct buf *b)
-{
-    struct arena a = {0};
-    struct pod_manifest m;
-    struct pod_mask mask;
-    struct err e = make_manifest(x, r, &a, &m);
-    if (e.code == ERR_OK)
-        e = pod_mask_read(m.body, &a, &mask);
-    if (e.code != ERR_OK)
-        mask = (struct pod_mask){.all = true};
-    pod_mask_apply(&mask, text, false, true, b);
-    arena_fini(&a);
-}
-
-/* What the message does not say of the causes: "spec.containers[0].image: Required value". */
-static void add_causes(const struct kube_answer *a, struct buf *b)
-{
-    for (size_t i = 0; i < a->cause_count; i++) {
-        const struct kube_answer_cause *c = &a->causes[i];
-        if (!c->field.len || memmem(a->message.at, a->message.len, c->field.at, c->field.len))
-            continue;
-        buf_print(b, "%s%.*s", b->len ? "; " : "", STR_ARG(c->field));
-        if (c->message.len)
-            buf_print(b, ": %.*s", STR_ARG(c->message));
-    }
-}
-
-static void add_why(struct executor *x, struct exec_run *r, const struct kube_answer *a,
+static void add_why(struct executor *x, struct exec_run *r, const struct kube_answer *answer,
                     struct buf *why)
 {
-    struct buf said = {0};
-    buf_str(&said, a->message);
-    add_causes(a, &said);
-    if (said.len) {
-        buf_lit(why, ": ");
-        add_masked(x, r, buf_view(&said), why);
-    } else {
-        buf_print(why, " with status %ld", a->status);
+    struct arena a = {0};
+    struct pod_manifest m = {0};
+    if (!answer->message.len && !answer->cause_count) {
+        buf_print(why, " with status %ld", answer->status);
+        return;
     }
-    buf_fini(&said);
+    struct err e = make_manifest(x, r, &a, &m);
+    buf_lit(why, ": ");
+    pod_refusal_write(answer, e.code == ERR_OK ? m.body : (struct str){0}, why);
+    arena_fini(&a);
 }
 
 /* The cluster would refuse it again, or has no room for it. */

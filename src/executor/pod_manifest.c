@@ -263,6 +263,45 @@ static struct err find_parts(struct making *m)
     return take_item(m, root);
 }
 
+/* --- a template without a job --- */
+
+static bool refuse_at(struct document_fault *fault, const struct document_node *n, const char *path,
+                      const char *expected)
+{
+    document_refuse(fault, ERR_BAD_VALUE, n->line, n->column, "%s", expected);
+    snprintf(fault->path, sizeof fault->path, "%s", path);
+    return false;
+}
+
+static bool is_text(const struct document_node *n, const char *text)
+{
+    return !n || (n->type == DOCUMENT_STRING && str_eq(n->text, str_from(text)));
+}
+
+bool pod_manifest_check_template(const struct kube_template *t, struct document_fault *fault)
+{
+    const struct document_node *root = kube_template_root(t);
+    if (root->type != DOCUMENT_MAP)
+        return refuse_at(fault, root, "", "a mapping: a pod, or a payload with podSpec");
+    const struct document_node *version = document_member(root, "apiVersion");
+    const struct document_node *kind = document_member(root, "kind");
+    const struct document_node *item = document_member(root, "podSpec");
+    const struct document_node *spec = item ? item : document_member(root, "spec");
+    if (!is_text(kind, "Pod"))
+        return refuse_at(fault, kind, "kind", "Pod");
+    if (!is_text(version, "v1"))
+        return refuse_at(fault, version, "apiVersion", "v1");
+    if (!spec || spec->type != DOCUMENT_MAP)
+        return refuse_at(fault, spec ? spec : root, item ? "podSpec" : "spec",
+                         "a mapping: a pod's spec");
+    const struct document_node *containers = document_member(spec, "containers");
+    if (!containers || containers->type != DOCUMENT_LIST || containers->count == 0)
+        return refuse_at(fault, containers ? containers : spec,
+                         item ? "podSpec.containers" : "spec.containers",
+                         "a list of at least one container");
+    return true;
+}
+
 /* --- metadata --- */
 
 static struct err find_namespace(const struct making *m, struct str *out)

@@ -76,6 +76,11 @@ struct str pod_manifest_name(struct str prefix, struct id job, int64_t run, bool
  */
 bool pod_manifest_is_prefix(struct str prefix);
 
+/* Whether a template may make pods, as far as that can be known without a job; the errors are about
+ * the template, and name the line. */
+NODISCARD bool pod_manifest_check_template(const struct kube_template *t,
+                                           struct document_fault *fault);
+
 /* The pod of a run. ERR_BAD_VALUE and other errors of documents: the payload, or what the template
  * makes of it, is no pod, or names a namespace that it may not. */
 NODISCARD struct err pod_manifest_make(const struct pod_style *style, const struct pod_job *job,

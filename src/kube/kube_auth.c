@@ -276,9 +276,9 @@ static void on_plugin_done(void *ctx, const struct kube_plugin_result *r)
                      a->config->exec.command, err.msg);
     }
     arena_fini(&arena);
+    if (failed && !instant_is_set(a->failed_at))
+        log_warn("%s", a->why); /* once, until it works again */
     a->failed_at = failed ? now_of(a) : INSTANT_NONE;
-    if (failed)
-        log_warn("%s", a->why);
     answer_waiters(a, failed ? a->why : NULL);
 }
 

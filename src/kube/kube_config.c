@@ -14,6 +14,8 @@
 #include "net/fetch.h"
 #include "wire/document.h"
 
+#define NAMES_MAX 200 /* bytes of the names that a message lists */
+
 /* While a file is read: what stands where. */
 struct reader {
     const char *file;
@@ -237,6 +239,49 @@ static struct err get_pem(struct reader *r, const struct part *p, const char *ke
 
 static const struct document_node nothing = {.type = DOCUMENT_MAP};
 
+/* "a, b", as many as fit. */
+static void list_names(const struct document_node *entries, struct buf *b)
+{
+    for (const struct document_node *n = entries ? entries->first : NULL; n; n = n->next) {
+        struct str name = n->type == DOCUMENT_MAP ? document_text(n, "name") : (struct str){0};
+        if (name.len && b->len + name.len > NAMES_MAX) {
+            buf_lit(b, ", …");
+            break;
+        }
+        if (name.len)
+            buf_print(b, "%s%.*s", b->len ? ", " : "", NAME_ARG(name));
+    }
+    if (!b->len)
+        buf_lit(b, "none");
+    buf_byte(b, '\0');
+}
+
+static struct err refuse_name(const struct reader *r, const struct document_node *entries,
+                              const char *list, const char *name)
+{
+    struct buf names = {0};
+    list_names(entries, &names);
+    struct err err =
+        err_make(ERR_NOT_FOUND, "%.100s: %s: there is none with the name '%.*s'; there are %s",
+                 r->file, list, NAME_ARG(str_from(name)), names.at);
+    buf_fini(&names);
+    return err;
+}
+
+static struct err refuse_no_context(struct reader *r, const struct part *root)
+{
+    const struct document_node *contexts;
+    char path[128];
+    struct buf names = {0};
+    TRY(get_list(r, root, "contexts", &contexts, path));
+    list_names(contexts, &names);
+    struct err err =
+        err_make(ERR_MISSING_FIELD, "%.100s: it has no current-context: name a context; it has %s",
+                 r->file, names.at);
+    buf_fini(&names);
+    return err;
+}
+
 /* The member `inner` of the entry with that name. */
 static struct err find(struct reader *r, const struct part *root, const char *list,
                        const char *inner, const char *name, struct part *out)
@@ -259,10 +304,7 @@ static struct err find(struct reader *r, const struct part *root, const char *li
         if (!out->map)
             out->map = &nothing;
     }
-    if (!out->map)
-        return err_make(ERR_NOT_FOUND, "%.100s: %s: there is none with the name '%.*s'", r->file,
-                        list, NAME_ARG(str_from(name)));
-    return err_none();
+    return out->map ? err_none() : refuse_name(r, entries, list, name);
 }
 
 static struct err read_cluster(struct reader *r, const struct part *p)
@@ -271,8 +313,11 @@ static struct err read_cluster(struct reader *r, const struct part *p)
     const char *server;
     TRY(need_text(r, p, "server", &server));
     const char *fault = fetch_bad_url(server);
-    if (fault)
-        return refuse_member(r, p, "server", "a URL", fault);
+    if (fault) {
+        char expected[96];
+        snprintf(expected, sizeof expected, "a URL; %s", fault);
+        return refuse_member(r, p, "server", expected, server);
+    }
     size_t len = strlen(server);
     while (len && server[len - 1] == '/')
         len--;
@@ -465,8 +510,7 @@ static struct err read_root(struct reader *r, const struct document_node *node, 
     else
         TRY(get_text(r, &root, "current-context", &c->context));
     if (!c->context)
-        return err_make(ERR_MISSING_FIELD, "%.100s: current-context: there is none; name a context",
-                        r->file);
+        return refuse_no_context(r, &root);
     TRY(find(r, &root, "contexts", "context", c->context, &ctx));
     TRY(need_text(r, &ctx, "cluster", &cluster));
     TRY(get_text(r, &ctx, "user", &user));
@@ -556,8 +600,9 @@ struct err kube_config_in_pod(const char *folder, const char *host, const char *
 {
     *out = (struct kube_config){0};
     if (!host || !*host || !port || !*port)
-        return err_make(ERR_USAGE, "this is not a pod: KUBERNETES_SERVICE_HOST and "
-                                   "KUBERNETES_SERVICE_PORT are not set; name a kubeconfig");
+        return err_make(
+            ERR_USAGE, "which cluster? give --kubeconfig or set KUBECONFIG: this is not a pod, for "
+                       "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
     struct buf b = {0};
     const char *open = strchr(host, ':') ? "[" : "";
     buf_print(&b, "https://%s%s%s:%s", open, host, *open ? "]" : "", port);

@@ -221,6 +221,11 @@ bool kube_template_read(struct str text, struct arena *a, struct kube_template *
     return true;
 }
 
+const struct document_node *kube_template_root(const struct kube_template *t)
+{
+    return t->root;
+}
+
 /* --- filling --- */
 
 struct filling {

@@ -29,6 +29,10 @@ typedef const struct document_node *(*kube_template_lookup)(const void *ctx, str
 NODISCARD bool kube_template_read(struct str text, struct arena *a, struct kube_template **out,
                                   struct document_fault *fault);
 
+/* The tree before its holes are filled: what stands in their place is of no use, but keys, lists
+ * and mappings are as they will be. */
+const struct document_node *kube_template_root(const struct kube_template *t);
+
 /* A copy of the tree with its holes filled, in the arena. False with a fault that names the hole,
  * whose position is in the template's text: it has no value, or one that is not a scalar. */
 NODISCARD bool kube_template_fill(const struct kube_template *t, kube_template_lookup lookup,

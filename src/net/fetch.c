@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/must.h"
+#include "net/fetch_trust.h"
 
 /* A peer that is gone without a word: probed after a while, given up when nothing that was sent is
  * acknowledged. Without it a dead HTTP/2 connection would take one request after the other. */
@@ -258,28 +259,6 @@ static void let_go(struct fetch *r)
     uv_close((uv_handle_t *)&r->idle, on_fetch_closed);
 }
 
-/* A peer or this side does not accept a certificate: another try meets the same. */
-static bool is_untrusted(CURLcode code, const char *why)
-{
-    switch (code) {
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CLIENTCERT:
-    case CURLE_SSL_ISSUER_ERROR:
-        return true;
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-    case CURLE_HTTP2:
-        return strstr(why, "alert") &&
-               (strstr(why, "certificate") || strstr(why, "unknown ca") ||
-                strstr(why, "access denied") || strstr(why, "decrypt error"));
-    default:
-        return false;
-    }
-}
-
 /* It was sent over a kept connection that broke, and then there was no new one. */
 static bool was_sent(const struct fetch *r)
 {
@@ -294,7 +273,7 @@ static enum fetch_fault fault_of(const struct fetch *r, CURLcode code)
         return FETCH_TOO_LARGE;
     if (r->idle_over)
         return FETCH_TIMED_OUT;
-    if (is_untrusted(code, r->why))
+    if (fetch_trust_is_fault(code, r->why))
         return FETCH_UNTRUSTED;
     switch (code) {
     case CURLE_OK:
@@ -337,6 +316,8 @@ static void explain(struct fetch *r, enum fetch_fault fault, CURLcode code)
         snprintf(text, sizeof text, "the server there does not speak TLS");
     else if (strstr(detail, "alert certificate required"))
         snprintf(text, sizeof text, "the server asks for a client certificate");
+    else if (fault == FETCH_UNTRUSTED)
+        fetch_trust_explain(r->easy, code, detail, text, sizeof text);
     else if (code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE)
         snprintf(text, sizeof text, "the connection broke before the answer was complete");
     else

@@ -380,6 +380,39 @@ static void a_template_is_filled_with_job_and_payload(void **state)
     use_template(NULL);
 }
 
+static void a_template_that_can_make_no_pod_is_known_without_a_job(void **state)
+{
+    static const struct {
+        const char *text, *path, *expected; /* NULL: it is good */
+        unsigned line;
+    } texts[] = {
+        {"podSpec: {containers: [{name: a}]}", NULL, NULL, 0},
+        {"apiVersion: v1\nkind: Pod\nspec: {containers: [{image: {{image}}}]}", NULL, NULL, 0},
+        {"spec: {containers: [{name: a}]}", NULL, NULL, 0},
+        {"- a", "", "a mapping: a pod, or a payload with podSpec", 1},
+        {"a: 1\nkind: Deployment\nspec: {}", "kind", "Pod", 2},
+        {"apiVersion: v2\nkind: Pod\nspec: {}", "apiVersion", "v1", 1},
+        {"kind: Pod", "spec", "a mapping: a pod's spec", 1},
+        {"podSpec: {{spec}}", "podSpec", "a mapping: a pod's spec", 1},
+        {"podSpec:\n  nodeName: a", "podSpec.containers", "a list of at least one container", 2},
+        {"spec:\n  containers: []", "spec.containers", "a list of at least one container", 2},
+        {"spec:\n  containers: {{all}}", "spec.containers", "a list of at least one container", 2},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct document_fault fault = {0};
+        use_template(texts[i].text);
+        bool good = pod_manifest_check_template(style.template, &fault);
+        assert_int_equal(good, !texts[i].expected);
+        if (good)
+            continue;
+        assert_string_equal(fault.path, texts[i].path);
+        assert_string_equal(fault.expected, texts[i].expected);
+        assert_int_equal(fault.line, texts[i].line);
+    }
+    use_template(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +426,8 @@ int main(void)
         cmocka_unit_test_teardown(what_a_rule_has_grown_grows_in_the_pod, tear_down),
         cmocka_unit_test_teardown(a_pod_s_requests_are_added_up_as_a_scheduler_does, tear_down),
         cmocka_unit_test_teardown(a_template_is_filled_with_job_and_payload, tear_down),
+        cmocka_unit_test_teardown(a_template_that_can_make_no_pod_is_known_without_a_job,
+                                  tear_down),
     };
     return cmocka_run_group_tests_name("pod_manifest", tests, NULL, NULL);
 }

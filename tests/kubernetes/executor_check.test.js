@@ -157,6 +157,7 @@ describe('executor --check with rights that are not enough', { skip: onlyDouble 
         const ran = await check(file, '--namespace', 'jobs');
         assert.equal(ran.code, 1);
         assert.match(ran.stderr, /does not accept the credentials \(401\)/);
+        assert.match(ran.stderr, /see user '[^']+' in /);
         assert.ok(ran.stderr.includes(file), ran.stderr);
         assert.ok(!(ran.stderr + ran.stdout).includes(TOKEN));
     });
@@ -194,17 +195,19 @@ describe('executor --check and certificates', { skip: onlyDouble }, () => {
     it('refuses_a_server_that_another_authority_has_signed', async () => {
         const cluster = { 'certificate-authority-data':
             Buffer.from(expired.authority.ca.cert).toString('base64') };
-        await refused(good.kubeconfig({ user: 'some', ca: 'none', cluster }), /certificate/);
+        await refused(good.kubeconfig({ user: 'some', ca: 'none', cluster }),
+            /no trusted authority has signed the certificate of the server/);
         await refused(good.kubeconfig({ user: 'some', ca: 'none' }), /issuer|self.signed/);
     });
 
     it('refuses_a_certificate_that_has_expired', async () => {
-        await refused(expired.kubeconfig({ user: 'some' }), /expired/);
+        await refused(expired.kubeconfig({ user: 'some' }),
+            /the certificate of the server has expired/);
     });
 
     it('refuses_a_certificate_for_another_name', async () => {
         await refused(good.kubeconfig({ user: 'some', cluster: { 'tls-server-name': 'elsewhere' } }),
-            /elsewhere|name/);
+            /the certificate of the server is not for the name 'elsewhere'/);
     });
 
     it('warns_where_certificates_are_not_verified', async () => {
@@ -292,6 +295,21 @@ describe('executor --check without an API server', () => {
         server.closeAllConnections();
         assert.equal(ran.code, 1, ran.stdout);
         assert.match(ran.stderr, /the server knows no pods: HTTP 404: there is nothing here/);
+    });
+
+    it('says_what_is_wrong_with_a_template', async () => {
+        const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-check-'));
+        const kubeconfig = path.join(dir, 'kubeconfig'), template = path.join(dir, 'pod.yaml');
+        fs.writeFileSync(kubeconfig, JSON.stringify({ clusters: [{ name: 'a', cluster: {
+            server: 'http://127.0.0.1:1' } }], contexts: [{ name: 'a', context: { cluster: 'a' } }],
+        'current-context': 'a' }));
+        fs.writeFileSync(template, 'kind: Deployment\nspec: {}\n');
+        const ran = await check(kubeconfig, '--template', template);
+        assert.equal(ran.code, 1);
+        assert.ok(ran.stderr.includes(`${template}: line 1, column 7: kind: expected Pod`), ran.stderr);
+        const other = await check(kubeconfig, '--context', 'b');
+        assert.match(other.stderr, /contexts: there is none with the name 'b'; there are a\n/);
+        fs.rmSync(dir, { recursive: true });
     });
 
     it('says_what_is_wrong_with_a_kubeconfig', async () => {

@@ -64,7 +64,7 @@ describe('the creation of a pod', () => {
     it('of_an_invalid_pod_is_final_and_names_the_container', async () => {
         const payload = pod(QUICK);
         payload.podSpec.containers[0].name = 'Not_A_Name';
-        await dies(payload, /Not_A_Name|containers\[0\]\.name/);
+        await dies(payload, /containers\[0\]\.name.* \(container 'Not_A_Name'\)$/);
     });
 
     it('of_an_invalid_pod_names_what_only_the_causes_name', { skip: onlyDouble }, async () => {
@@ -73,7 +73,7 @@ describe('the creation of a pod', () => {
                 message: 'Required value', field: 'spec.containers[0].image' }] } };
         bed.double.fault({ match: { verb: 'create', resource: 'pods' },
             raw: { code: 422, type: 'application/json', text: JSON.stringify(status) } });
-        await dies(pod(QUICK), /: Pod is invalid; spec\.containers\[0\]\.image: Required value$/);
+        await dies(pod(QUICK), /: Pod is invalid; spec\.containers\[0\]\.image: Required value \(container 'main'\)$/);
     });
 
     it('in_an_unknown_namespace_is_final_and_names_it', async () => {

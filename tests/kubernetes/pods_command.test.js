@@ -96,7 +96,7 @@ describe('tenax pods', () => {
         fs.copyFileSync(bed.kubeconfig, path.join(home, '.kube', 'config'));
         assert.deepEqual(mine(await list([], { env: { HOME: home } })), want);
         const none = await pods([], { code: 2, env: { HOME: '/nonexistent' } });
-        assert.match(none.stderr, /not a pod: .*name a kubeconfig/);
+        assert.match(none.stderr, /which cluster\? give --kubeconfig .*not a pod/);
     });
 });
 
