@@ -9,7 +9,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { test, before, after, describe } = require('node:test');
 const { startBroker } = require('./broker.js');
-const { Program, killAll, tenax, TESTS } = require('../builds/broker_harness.js');
+const { Program, Worker, killAll, tenax, TESTS } = require('../builds/broker_harness.js');
 
 let folder;
 const file = (name) => path.join(folder, name);
@@ -132,5 +132,12 @@ describe('TLS to RabbitMQ', () => {
     const any = await tenax(['build-worker', 'topology', 'check'],
       { ...env, RABBITMQ_CA_FILE: file('other.pem'), RABBITMQ_INSECURE: 'true' });
     assert.strictEqual(any.code, 0, any.err);
+    const w = new Worker({ ...env, RABBITMQ_RETRYQUEUE_ENABLED: 'true' });
+    await w.ready();
+    w.say('publish x 0 -1 30 {"buildId":7}');
+    await w.saw('published x');
+    assert.strictEqual((await w.delivered(1)).body, '{"job":"verify","buildConfig":{"buildId":7}}');
+    w.say('ack 1');
+    await w.close();
   });
 });

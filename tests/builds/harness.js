@@ -69,13 +69,15 @@ class Publisher {
 }
 
 class Worker {
-    constructor(site, { args = [], env = {}, uid } = {}) {
+    // wrap: a command that runs the worker, as ['nice']
+    constructor(site, { args = [], env = {}, uid, wrap = [] } = {}) {
         this.site = site;
         this.log = '';
         const options = { env: { ...site.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'], cwd: site.folder };
         if (uid !== undefined)
             Object.assign(options, { uid, gid: uid });
-        const child = spawn(BIN, ['build-worker', ...args], options);
+        const [file, ...rest] = [...wrap, BIN, 'build-worker', ...args];
+        const child = spawn(file, rest, options);
         this.child = child;
         running.add(child);
         child.stderr.on('data', (bytes) => { this.log += bytes; });

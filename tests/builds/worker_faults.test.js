@@ -86,19 +86,20 @@ test('connections to RabbitMQ that are cut', async () => {
     }
 });
 
-test('a RabbitMQ that is restarted: the worker says that it is away, and goes on', () => bed.with(ENV,
-    async (site) => {
-        const worker = site.worker();
-        await worker.well();
-        const all = await startMany(site, 12);
-        await bed.broker.end('SIGTERM');
-        await until('it is unavailable', async () => (await worker.health()).status === 503);
-        assert.equal((await worker.health()).text, 'unavailable');
-        await bed.broker.start();
-        await worker.well();
-        assert.equal((await worker.health()).text, 'ok');
-        await allEnd(site, all);
-    }));
+for (const signal of ['SIGTERM', 'SIGKILL'])
+    test(`a RabbitMQ that is restarted (${signal}): the worker says that it is away, and goes on`, () => bed.with(ENV,
+        async (site) => {
+            const worker = site.worker();
+            await worker.well();
+            const all = await startMany(site, 12);
+            await bed.broker.end(signal);
+            await until('it is unavailable', async () => (await worker.health()).status === 503);
+            assert.equal((await worker.health()).text, 'unavailable');
+            await bed.broker.start();
+            await worker.well();
+            assert.equal((await worker.health()).text, 'ok');
+            await allEnd(site, all);
+        }));
 
 test('a RabbitMQ that is away from the start: said once, in plain words', () => bed.with(ENV, async (site) => {
     const worker = site.worker({ env: { RABBITMQ_HOST: '127.0.0.1:1' } });

@@ -6,6 +6,8 @@
 
 const assert = require('node:assert/strict');
 const { createHash } = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
 const { after, test } = require('node:test');
 const { Client, killAll } = require('./broker_harness.js');
 const { until, useBed } = require('./harness.js');
@@ -241,6 +243,21 @@ for (const [what, env] of [
 ])
     test(`the cluster's certificate is verified by ${what}`, () => bed.with(env, async (site) => {
         site.worker();
+        const build = site.build(RUNS);
+        await site.start(build);
+        await site.runs(build);
+        await site.empty();
+    }));
+
+// Where every pod has them, in a namespace of mounts of the worker's own.
+test('in a pod, token and authority are those of its service account', () => bed.with(
+    { K8S_CA_FILE: '', K8S_TOKEN: '' }, async (site) => {
+        const folder = '/run/secrets/kubernetes.io/serviceaccount';
+        fs.writeFileSync(path.join(site.folder, 'token'), 'admin-token\n');
+        const script = `mount -t tmpfs none /run && mkdir -p ${folder} && ` +
+            `cp ${site.folder}/token ${folder} && cp ${site.folder}/ca.pem ${folder}/ca.crt && exec "$@"`;
+        const user = process.getuid() === 0 ? [] : ['--map-root-user'];
+        site.worker({ wrap: ['unshare', ...user, '--mount', 'sh', '-c', script, 'sh'] });
         const build = site.build(RUNS);
         await site.start(build);
         await site.runs(build);
