@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "sim.h"
-#include "store/memory.h"
 #include "trace.h"
 
 /* --- reports --- */

@@ -3,21 +3,47 @@
 
 #include <stdlib.h>
 
+#include <errno.h>
+
 #include "base/alloc.h"
 #include "base/idmap.h"
 #include "base/must.h"
-#include "store/memory.h"
+#include "base/rng.h"
+#include "sectors.h"
+#include "store/batch_bytes.h"
+#include "store/log_file.h"
+#include "store/log_frame.h"
 #include "store/record.h"
+#include "trace.h"
+
+/* A commit in so many is preceded by a flush. */
+#define FLUSH_EVERY 12
+/* Calls of a segment's change, or of an opening. */
+#define CALLS_MAX 12
 
 struct disk {
     struct store base;
-    struct store *memory;
+    struct store *memory; /* "synced" there is what is in tables */
     const struct batch *batch;
     uint64_t begun, ended, failed;
     unsigned reopens_fail;
     unsigned fail_in; /* commits, of which the last fails so: */
-    struct memory_faults fault;
+    struct memory_faults fails;
     struct idmap takes; /* id -> number of runs begun, as a non-NULL pointer */
+
+    struct log *log;
+    bool sync, no_direct;
+    uint64_t segment_bytes;
+    struct rng rng;
+    struct memory_faults fault; /* of the commits that follow */
+    bool batch_sync;
+    bool dying;      /* the process may be dead before the batch in progress has ended */
+    uint64_t number; /* of the batch in progress, in the log; 0: it is not there */
+    uint64_t tables; /* hold the batches up to it */
+    uint64_t appended, acknowledged; /* to the log; to whoever committed */
+    uint64_t safe;                   /* no power cut loses those up to it */
+    struct buf *batches;             /* those of the log after `tables`, as they were appended */
+    size_t batch_count, batch_cap;
 };
 
 static struct disk *disk_of(const struct store *s)
@@ -72,6 +98,145 @@ static void note_batch(struct disk *d)
     }
 }
 
+/* --- log and tables --- */
+
+static void forget_batches(struct disk *d, size_t from, size_t count)
+{
+    for (size_t i = from; i < from + count; i++)
+        buf_fini(&d->batches[i]);
+    memmove(d->batches + from, d->batches + from + count,
+            (d->batch_count - from - count) * sizeof *d->batches);
+    d->batch_count -= count;
+}
+
+/* Tables hold everything that reads see. */
+static void flush(struct disk *d)
+{
+    uint64_t number = store_number(d->memory);
+    memory_sync(d->memory);
+    log_release(d->log, number);
+    forget_batches(d, 0, (size_t)(number - d->tables));
+    d->tables = number;
+    if (d->safe < number)
+        d->safe = number;
+}
+
+static void append(struct disk *d, const struct batch *b, bool sync)
+{
+    struct buf bytes = {0};
+    batch_bytes_write(b, &bytes);
+    struct err e = log_append(d->log, buf_view(&bytes), sync, &d->number);
+    PROMISE(e.code == ERR_OK, "I1", "the log takes no batch: %s", e.msg);
+    PROMISE(d->number == d->appended + 1, "I1", "batch %lu has number %lu", d->appended + 1,
+            d->number);
+    d->appended = d->number;
+    ALLOC_GROW(d->batches, d->batch_count, d->batch_cap, 16);
+    d->batches[d->batch_count++] = bytes;
+}
+
+/* The batch in progress has ended as the memory store says: so it does in the log. */
+static void end_append(struct disk *d, const struct err *result)
+{
+    bool fails = result->code != ERR_OK && !d->dying;
+    /* Without O_DIRECT there are two calls, of which either may fail. */
+    unsigned calls = d->batch_sync && d->no_direct ? 1 + (unsigned)rng_below(&d->rng, 2) : 1;
+    if (fails)
+        sectors_fail_at(calls, result->code == ERR_DISK_FULL ? ENOSPC : EIO,
+                        d->fault.fail_but_keep);
+    if (result->code == ERR_OK)
+        sectors_die_at(0); /* it is alive */
+    struct err e = log_wait(d->log, d->number);
+    PROMISE((e.code != ERR_OK) == fails, "I1", "batch %lu: %s", d->number, e.msg);
+    sectors_fail_at(0, 0, false);
+    if (result->code == ERR_OK)
+        d->acknowledged = d->number;
+    if (result->code == ERR_OK && d->batch_sync)
+        d->safe = d->number;
+    d->number = 0;
+}
+
+static struct err gather(void *ctx, const struct batch_op *op)
+{
+    if (op->value.at)
+        batch_put(ctx, op->key, op->value);
+    else
+        batch_delete(ctx, op->key);
+    return err_none();
+}
+
+static struct err bring_to_memory(void *ctx, uint64_t number, struct str bytes)
+{
+    struct disk *d = ctx;
+    struct batch b = {0};
+    PROMISE(number > d->tables && number <= d->appended, "I2", "batch %lu never was", number);
+    PROMISE(str_eq(bytes, buf_view(&d->batches[number - d->tables - 1])), "I2",
+            "batch %lu comes back as another", number);
+    struct err e = batch_bytes_read(bytes, gather, &b), result;
+    PROMISE(e.code == ERR_OK, "I2", "batch %lu: %s", number, e.msg);
+    store_commit(d->memory, &b, false);
+    must(store_reap(d->memory, &result) && result.code == ERR_OK);
+    must(store_number(d->memory) == number);
+    batch_fini(&b);
+    return err_none();
+}
+
+static void open_log(struct disk *d)
+{
+    struct log_file_settings settings = {.dir = SECTORS_DIR,
+                                         .from = d->tables + 1,
+                                         .lossy = !d->sync,
+                                         .segment_bytes = d->segment_bytes,
+                                         .segment_bytes_max = d->segment_bytes,
+                                         .no_direct = d->no_direct,
+                                         .no_maker = true};
+    uint64_t calls = sectors_calls();
+    struct err e = log_file_open(&settings, &d->log);
+    PROMISE(e.code == ERR_OK, "I2", "the log is refused: %s", e.msg);
+    must(sectors_calls() > calls); /* or the linker does not lead them there */
+}
+
+/* The process may die while it opens the log, too, any number of times; whether the power has
+ * failed. */
+static bool start_log(struct disk *d)
+{
+    bool power = false;
+    for (;;) {
+        bool cut_off = rng_below(&d->rng, 5) == 0;
+        if (cut_off)
+            sectors_die_at(1 + (unsigned)rng_below(&d->rng, CALLS_MAX));
+        open_log(d);
+        if (!sectors_died())
+            break;
+        bool fails = rng_below(&d->rng, 2) == 0;
+        log_close(d->log);
+        sectors_crash(fails);
+        power |= fails;
+    }
+    sectors_die_at(0);
+    return power;
+}
+
+/* As a start of the server does; the log is closed. */
+static void recover(struct disk *d, bool power)
+{
+    power |= start_log(d);
+    uint64_t least = power ? d->safe : d->acknowledged, last = log_durable(d->log);
+    PROMISE(last >= least, "I2", "the log ends with batch %lu, and %lu was durable", last, least);
+    PROMISE(last <= d->appended, "I2", "the log has batch %lu of %lu", last, d->appended);
+    trace_line("the log has batch %lu of %lu, %lu were acknowledged, tables have %lu", last,
+               d->appended, d->acknowledged, d->tables);
+    memory_set_faults(d->memory, (struct memory_faults){.recover_unsynced = true});
+    memory_crash(d->memory, false, true);
+    must(store_number(d->memory) == d->tables);
+    struct err e = log_replay(d->log, d->tables + 1, bring_to_memory, d);
+    PROMISE(e.code == ERR_OK, "I2", "the log is refused: %s", e.msg);
+    PROMISE(store_number(d->memory) == last, "I2", "the log has batch %lu of %lu",
+            store_number(d->memory), last);
+    forget_batches(d, (size_t)(last - d->tables), (size_t)(d->appended - last));
+    d->appended = d->acknowledged = d->safe = last;
+    d->number = 0;
+}
+
 /* --- the store --- */
 
 static struct err get(struct store *s, struct str key, bool *found, struct buf *value)
@@ -84,10 +249,19 @@ static void commit(struct store *s, const struct batch *b, bool sync)
     struct disk *d = disk_of(s);
     must(!d->batch);
     d->batch = b;
+    d->batch_sync = sync;
     d->begun++;
     if (d->fail_in && --d->fail_in == 0)
-        memory_set_faults(d->memory, d->fault);
-    store_commit(d->memory, b, sync);
+        disk_set_faults(s, d->fails);
+    if (store_failure(d->memory).code == ERR_OK) {
+        if (rng_below(&d->rng, FLUSH_EVERY) == 0)
+            flush(d);
+        d->dying = d->fault.fail == ERR_STORE && rng_below(&d->rng, 2) == 0;
+        if (d->dying)
+            sectors_die_at(1 + (unsigned)rng_below(&d->rng, CALLS_MAX));
+        append(d, b, sync);
+    }
+    store_commit(d->memory, b, false);
 }
 
 static bool reap(struct store *s, struct err *result)
@@ -96,10 +270,14 @@ static bool reap(struct store *s, struct err *result)
     if (!store_reap(d->memory, result))
         return false;
     d->ended++;
+    if (d->number)
+        end_append(d, result);
     if (result->code == ERR_OK)
         note_batch(d);
     else
         d->failed = d->ended;
+    if (result->code != ERR_OK)
+        d->fault.fail = ERR_OK;
     d->batch = NULL;
     return true;
 }
@@ -118,7 +296,10 @@ static struct err reopen(struct store *s)
         d->reopens_fail--;
         return err_make(ERR_STORE, "the store does not open, as instructed");
     }
-    return store_reopen(d->memory);
+    log_close(d->log);
+    sectors_crash(false);
+    recover(d, false);
+    return err_none();
 }
 
 static uint64_t number(const struct store *s)
@@ -159,16 +340,27 @@ static uint64_t disk_bytes(struct store *s)
 static void close_disk(struct store *s)
 {
     struct disk *d = disk_of(s);
+    log_close(d->log);
+    sectors_crash(false);
+    sectors_end();
     store_close(d->memory);
     idmap_fini(&d->takes);
+    forget_batches(d, 0, d->batch_count);
+    free(d->batches);
     free(d);
 }
 
-struct store *disk_new(void)
+struct store *disk_new(uint64_t seed, bool sync)
 {
     static struct store_vt vt;
     struct disk *d = ALLOC(struct disk);
     d->memory = memory_new();
+    d->rng = rng_from_seed(seed ^ 0x5ec705);
+    d->sync = sync;
+    d->no_direct = rng_below(&d->rng, 2) == 0;
+    d->segment_bytes = LOG_BLOCK << (3 + rng_below(&d->rng, 4));
+    sectors_begin(rng_next(&d->rng));
+    recover(d, false);
     /* Cursors are those of the memory store. */
     vt = *d->memory->vt;
     vt.get = get;
@@ -186,11 +378,6 @@ struct store *disk_new(void)
     vt.close = close_disk;
     d->base.vt = &vt;
     return &d->base;
-}
-
-struct store *disk_memory(struct store *disk)
-{
-    return disk_of(disk)->memory;
 }
 
 uint64_t disk_begun(const struct store *disk)
@@ -227,17 +414,54 @@ void disk_fail_commit(struct store *disk, unsigned count, enum err_code code, bo
 {
     struct disk *d = disk_of(disk);
     d->fail_in = count;
-    d->fault = (struct memory_faults){.fail = code, .fail_but_keep = keep};
+    d->fails = (struct memory_faults){.fail = code, .fail_but_keep = keep};
 }
 
-void disk_crash(struct store *disk, bool apply, bool lose_unsynced)
+/* What is there after a failed commit the log says. */
+void disk_set_faults(struct store *disk, struct memory_faults faults)
 {
     struct disk *d = disk_of(disk);
-    memory_set_faults(d->memory, (struct memory_faults){0});
-    memory_crash(d->memory, apply, lose_unsynced);
+    d->fault = faults;
+    faults.fail_but_keep = false;
+    faults.recover_unsynced = true;
+    memory_set_faults(d->memory, faults);
+}
+
+void disk_release(struct store *disk)
+{
+    memory_release(disk_of(disk)->memory);
+}
+
+void disk_break(struct store *disk, enum err_code code)
+{
+    memory_break(disk_of(disk)->memory, code);
+}
+
+void disk_set_free_space(struct store *disk, int64_t bytes)
+{
+    memory_set_free_space(disk_of(disk)->memory, bytes);
+}
+
+void disk_sync(struct store *disk)
+{
+    sectors_write_back();
+    disk_of(disk)->safe = disk_of(disk)->acknowledged;
+}
+
+void disk_crash(struct store *disk, bool apply, bool power)
+{
+    struct disk *d = disk_of(disk);
+    bool failed = store_failure(d->memory).code != ERR_OK;
+    if (d->number && !apply && !failed && !sectors_died())
+        sectors_die_at(1 + (d->no_direct && d->batch_sync ? (unsigned)rng_below(&d->rng, 2) : 0));
+    log_close(d->log);
+    sectors_crash(power);
+    recover(d, power);
     d->batch = NULL;
     d->begun = d->ended = d->failed = 0;
     d->reopens_fail = 0;
+    d->dying = false;
+    d->fault = (struct memory_faults){0};
     idmap_clear(&d->takes);
 }
 

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "sim.h"
-#include "store/memory.h"
 #include "tasks.h"
 #include "trace.h"
 
@@ -105,7 +104,7 @@ static void begin(struct sim *s, uint64_t seed)
     list_init(&s->tickets);
     list_init(&s->answered);
     ledger_init(&s->ledger, &s->settings.engine, s->profile.sync);
-    s->disk = disk_new();
+    s->disk = disk_new(seed, s->profile.sync);
     evaluator_init(&s->evaluator, s);
     sim_boot(s);
     if (s->profile.policies)
@@ -162,7 +161,7 @@ static void fail_a_commit(struct sim *s)
                               .fail = sim_chance(s, 75) ? ERR_DISK_FULL : ERR_STORE,
                               .fail_but_keep = sim_chance(s, 50)};
     trace_line("the next commit fails: %s, kept %d", err_wire(f.fail), f.fail_but_keep);
-    memory_set_faults(disk_memory(s->disk), f);
+    disk_set_faults(s->disk, f);
     if (sim_chance(s, 10))
         disk_fail_reopens(s->disk, 1);
 }
@@ -182,7 +181,7 @@ static void disturb(struct sim *s)
     if (sim_draw(s, 200) == 0)
         sim_restart(s);
     if (p->space && sim_chance(s, 5))
-        memory_set_free_space(disk_memory(s->disk), spaces[sim_draw(s, 4)]);
+        disk_set_free_space(s->disk, spaces[sim_draw(s, 4)]);
     if (sim_draw(s, 100) == 0) {
         unsigned boots = s->boots;
         sim_turn(s); /* to set its time */
@@ -191,7 +190,7 @@ static void disturb(struct sim *s)
     }
     if (!p->sync && sim_chance(s, 5)) {
         trace_line("synced");
-        memory_sync(disk_memory(s->disk));
+        disk_sync(s->disk);
         ledger_synced(&s->ledger);
     }
 }

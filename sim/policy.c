@@ -259,7 +259,7 @@ void policy_set_up(struct sim *s)
     struct msetting m = some_setting(s, sim_chance(s, 80));
     put_settings(s, &m, NONE, has_default ? ",\"defaultPolicyName\":\"p2\"" : "");
     sim_pump(s);
-    memory_sync(disk_memory(s->disk));
+    disk_sync(s->disk);
     ledger_synced(&s->ledger);
     s->quiet = false;
 }

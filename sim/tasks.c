@@ -12,7 +12,6 @@
 #include "access/hawk.h"
 #include "base/alloc.h"
 #include "base/must.h"
-#include "store/memory.h"
 #include "trace.h"
 
 #define TURNS_MAX 2000
@@ -160,10 +159,10 @@ void tasks_pass(struct tworld *w, span d)
 static void hold(struct tworld *w, bool on)
 {
     w->holding = on;
-    memory_set_faults(disk_memory(w->disk), (struct memory_faults){.hold = on});
+    disk_set_faults(w->disk, (struct memory_faults){.hold = on});
     if (on)
         return;
-    memory_release(disk_memory(w->disk));
+    disk_release(w->disk);
     w->up_since = w->now;
 }
 
@@ -227,7 +226,7 @@ static void begin(struct tworld *w, uint64_t seed)
         .event_max_bytes = UINT64_MAX / 2,
         .clock_jump_limit = {INT64_C(86400) * 1000 * 365}};
     list_init(&w->asks);
-    w->disk = disk_new();
+    w->disk = disk_new(seed, true);
     boot(w);
 }
 
@@ -248,7 +247,7 @@ static void fail_a_commit(struct tworld *w)
                               .fail = tasks_chance(w, 75) ? ERR_DISK_FULL : ERR_STORE,
                               .fail_but_keep = tasks_chance(w, 50)};
     trace_line("the next commit fails: %s, kept %d", err_wire(f.fail), f.fail_but_keep);
-    memory_set_faults(disk_memory(w->disk), f);
+    disk_set_faults(w->disk, f);
 }
 
 static void disturb(struct tworld *w)

@@ -4,7 +4,6 @@
 
 #include "base/must.h"
 #include "sim.h"
-#include "store/memory.h"
 #include "trace.h"
 
 #define TURNS_MAX 5000
@@ -112,7 +111,7 @@ static void crash(struct sim *s)
         stay_down(s);
     if (s->profile.space && sim_chance(s, 20)) {
         trace_line("the disk is full at the start");
-        memory_break(disk_memory(s->disk), ERR_DISK_FULL);
+        disk_break(s->disk, ERR_DISK_FULL);
     }
     sim_boot(s);
 }
@@ -185,23 +184,22 @@ void sim_pump(struct sim *s)
 
 void sim_hold(struct sim *s, bool hold)
 {
-    struct store *m = disk_memory(s->disk);
     s->holding = hold;
-    memory_set_faults(m, (struct memory_faults){.hold = hold});
+    disk_set_faults(s->disk, (struct memory_faults){.hold = hold});
     if (!hold)
         sim_release(s);
 }
 
 void sim_release(struct sim *s)
 {
-    memory_release(disk_memory(s->disk));
+    disk_release(s->disk);
     s->arrived = true; /* the end of a commit wakes the loop */
 }
 
 void sim_heal(struct sim *s)
 {
     sim_hold(s, false);
-    memory_set_free_space(disk_memory(s->disk), INT64_MAX);
+    disk_set_free_space(s->disk, INT64_MAX);
     disk_fail_reopens(s->disk, 0);
 }
 

@@ -397,9 +397,10 @@ NODISCARD static struct err start_threads(struct log_file *f)
         no = pthread_create(&f->threads[f->thread_count], NULL, writer, f);
         f->thread_count += no == 0;
     }
-    if (no == 0)
+    if (no == 0 && !f->settings.no_maker) {
         no = pthread_create(&f->maker, NULL, log_file_maker, f);
-    f->has_maker = no == 0;
+        f->has_maker = no == 0;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return no == 0 ? err_none() : err_make(ERR_IO, "cannot start a thread: %s", strerror(no));
 }

@@ -35,6 +35,7 @@ struct log_file_settings {
      * 0: 1 MiB, 64 MiB. A batch that is too large has a segment of its own. */
     uint64_t segment_bytes, segment_bytes_max;
     bool no_direct; /* fdatasync in any case */
+    bool no_maker;  /* no thread makes the next segment in advance: who needs it does */
     /* Called whenever batches have become durable, or the log has failed, on the thread that wrote
      * them: must do nothing but wake somebody. May be NULL. Not for writes of the ring, whose
      * descriptor tells of them. */
