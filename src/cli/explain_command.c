@@ -53,6 +53,18 @@ static void write_place(struct client *c, struct buf *out, struct str answer)
               STR_ARG(view_text(a, workers, "with_room")));
 }
 
+/* How its newest run failed, in the words of who ran it: "PodStartFailed: pod x cannot start". */
+static void write_error(struct client *c, struct buf *out, struct str run)
+{
+    struct str type = view_text(&c->arena, run, "error_type");
+    struct str message = view_text(&c->arena, run, "message");
+    struct buf both = {0};
+    buf_print(&both, "%.*s%s%.*s", STR_ARG(type), type.len && message.len ? ": " : "",
+              STR_ARG(message));
+    jobtext_fact(out, "error", buf_view(&both));
+    buf_fini(&both);
+}
+
 static void write_answer(struct client *c, struct buf *out, struct str answer)
 {
     struct arena *a = &c->arena;
@@ -72,6 +84,7 @@ static void write_answer(struct client *c, struct buf *out, struct str answer)
         jobtext_fact(out, "waits for", view_text(a, each, "reason"));
     jobtext_fact_time(out, "earliest", view_time(answer, "earliest_at"), c->now);
     jobtext_fact(out, "decided", view_text(a, answer, "reason"));
+    write_error(c, out, view_get(answer, "newest_run"));
     jobtext_fact(out, "hint", view_text(a, answer, "hint"));
     jobtext_fact(out, "remedy", view_text(a, answer, "remedy"));
     jobtext_fact_time(out, "deleted", view_time(answer, "purge_at"), c->now);

@@ -109,6 +109,10 @@ struct exec_run {
     char *note;
     unsigned untold;
     bool telling;
+    /* The same phase with other words: told when the pod is looked at again, later each time. */
+    bool reworded;
+    uint32_t looks;
+    mono look_at; /* since the phase began, or since it was last told */
 
     struct exec_report *report; /* the decision, or NULL */
 };

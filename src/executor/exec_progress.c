@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How far a pod is, as the progress of its job: "waiting: 0/3 nodes are available". */
+/* How far a pod is, as the progress of its job: "waiting: 0/3 nodes are available". Each phase is
+ * told at once, and as an event. What a pod of one phase waits for may change often: that is looked
+ * at again after 30 s, and for one that is being initialized 10 s later each time (seed 000). The
+ * watch shows it, so that the cluster is not asked. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,10 +23,17 @@ struct telling {
     struct executor *x;
     struct id job;
     int64_t run;
-    unsigned bit;
+    unsigned bit; /* of the phase that is told; 0: other words for it */
 };
 
 /* --- what there is to tell --- */
+
+static mono look_again(const struct exec_run *r, mono now)
+{
+    enum kube_verdict_start start =
+        r->phase == PLAN_POD_INITIALIZING ? KUBE_VERDICT_INITIALIZING : KUBE_VERDICT_WAITING;
+    return when_after(now, kube_verdict_recheck(start, r->looks));
+}
 
 static unsigned bit_of(enum plan_pod phase)
 {
@@ -62,11 +72,17 @@ void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_
     if (phase < PLAN_POD_WAITING || phase > PLAN_POD_RUNNING)
         return;
     write_note(p, phase, &note);
-    bool first_words = !r->note && note.len;
-    if (r->phase != phase || first_words) {
+    bool first_words = !r->note && note.len, begins = r->phase != phase || first_words;
+    bool other_words = note.len && !str_eq(buf_view(&note), str_from(r->note ? r->note : ""));
+    if (begins || other_words) {
         free(r->note);
         r->note = note.len ? alloc_text(note.at, note.len) : NULL;
+        r->reworded = !begins;
+    }
+    if (begins) {
         r->phase = phase;
+        r->looks = 0;
+        r->look_at = look_again(r, when_mono());
         /* Another pod of the run begins anew. */
         r->untold = (r->untold & (bit_of(phase) - 1)) | bit_of(phase);
     }
@@ -90,6 +106,7 @@ static void on_told(void *ctx, const struct remote_answer *a)
     if (a->result == CALL_GONE) {
         exec_runs_lose(x, r, "its lease is lost");
     } else if (a->result == CALL_UNREACHABLE || a->result == CALL_TRY_LATER) {
+        r->reworded |= bit == 0;
         if (bit <= bit_of(r->phase))
             r->untold |= bit;
         x->progress_not_before = when_after(when_mono(), exec_backoff(x, x->progress_tries++));
@@ -112,14 +129,20 @@ static void tell(struct executor *x, struct exec_run *r)
     struct telling *t = ALLOC(struct telling);
     char path[64], job[ID_TEXT_LEN];
     struct buf note = {0}, body = {0};
-    enum plan_pod phase = next_phase(r);
+    bool event = r->untold != 0;
+    enum plan_pod phase = event ? next_phase(r) : r->phase;
     const char *words = phase == r->phase && r->note ? r->note : "";
-    *t = (struct telling){x, r->job, r->run, bit_of(phase)};
+    *t = (struct telling){x, r->job, r->run, event ? bit_of(phase) : 0};
+    r->looks += !event;
+    if (phase == r->phase) {
+        r->reworded = false;
+        r->look_at = look_again(r, when_mono());
+    }
     id_format(r->job, job);
     snprintf(path, sizeof path, "/jobs/%.25s/progress", job);
     buf_print(&note, "%s%s%s", exec_plan_pod_name(phase), *words ? ": " : "", words);
-    buf_print(&body,
-              "{\"run\":%" PRId64 ",\"progress\":{\"value\":0,\"event\":true,\"note\":", r->run);
+    buf_print(&body, "{\"run\":%" PRId64 ",\"progress\":{\"value\":0%s,\"note\":", r->run,
+              event ? ",\"event\":true" : "");
     json_write_string(&body, buf_view(&note));
     buf_lit(&body, "}}");
     r->telling = true;
@@ -142,7 +165,11 @@ void exec_progress_turn(struct executor *x, mono now, mono *next)
         struct exec_run *r = LIST_OF(n, struct exec_run, node);
         if (x->telling >= TELLING_MAX)
             return;
-        if (r->untold && !r->telling && r->plan.lease == PLAN_HELD)
+        if (r->telling || r->plan.lease != PLAN_HELD || !(r->untold || r->reworded))
+            continue;
+        if (r->untold || r->look_at.ns <= now.ns)
             tell(x, r);
+        else
+            exec_sooner(next, r->look_at);
     }
 }

@@ -203,6 +203,80 @@ static void times_are_of_our_clock_whatever_the_cluster_says(void **state)
     assert_true(r->plan.created.ns >= before.ns && r->plan.created.ns <= when_mono().ns);
 }
 
+#define NO_NODE(message)                                                                           \
+    PENDING ",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"         \
+            "\"Unschedulable\",\"message\":\"" message "\"}]"
+/* A turn of the progress, and its answer; whether the n-th request told that. */
+static bool tells(struct exec_rig *e, mono now, const char *what)
+{
+    int before = e->rig->served;
+    mono next = {0};
+    exec_progress_turn(&e->x, now, &next);
+    e->next = next;
+    if (!e->x.telling)
+        return false;
+    RIG_AWAIT(e->rig, !e->x.telling);
+    return exec_rig_body_has(e, before, what);
+}
+
+static bool serve_progress(struct exec_rig *e, struct http_exchange *x, const struct rig_request *q)
+{
+    if (strstr(q->path, "/progress")) {
+        rig_json(x, 200, "{}");
+        return true;
+    }
+    return serve_pods(e, x, q);
+}
+
+static void other_words_for_a_phase_are_told_later_each_time_and_without_an_event(void **state)
+{
+    struct exec_rig *e = *state;
+    start(e, pod(1, 0, "u1", "", NO_NODE("no memory")));
+    e->serve = serve_progress;
+    struct exec_run *r = run_of(e, 1, 0);
+    mono now = when_mono();
+    assert_true(tells(e, now, "\"event\":true,\"note\":\"waiting: no memory\""));
+    assert_false(tells(e, when_after(now, (span){300000}), "")); /* nothing is new */
+    show(e, "MODIFIED", pod(1, 0, "u1", "", NO_NODE("no cpu")));
+    RIG_AWAIT(e->rig, r->reworded);
+    assert_false(tells(e, now, ""));
+    assert_int_equal(e->next.ns, r->look_at.ns);
+    assert_true(r->look_at.ns >= when_after(now, (span){30000}).ns);
+    assert_true(tells(e, r->look_at, "{\"value\":0,\"note\":\"waiting: no cpu\""));
+    /* Of a pod that is being initialized: after 30 s, 40 s, 50 s. */
+    for (int n = 0; n < 3; n++) {
+        mono before = when_mono();
+        char text[40];
+        snprintf(text, sizeof text, "Reason%d on", n);
+        if (n == 0)
+            r->phase = PLAN_POD_INITIALIZING, r->looks = 0, r->look_at = (mono){1};
+        free(r->note);
+        r->note = strdup(text);
+        r->reworded = true;
+        assert_true(tells(e, r->look_at, text));
+        assert_int_equal(r->looks, n + 1);
+        int64_t wait_ms = 30000 + (n + 1) * 10000;
+        assert_true(r->look_at.ns >= when_after(before, (span){wait_ms}).ns);
+        assert_true(r->look_at.ns <= when_after(when_mono(), (span){wait_ms}).ns);
+    }
+}
+
+static void another_phase_is_told_at_once_with_its_words_and_looks_begin_anew(void **state)
+{
+    struct exec_rig *e = *state;
+    start(e, pod(1, 0, "u1", "", NO_NODE("no memory")));
+    e->serve = serve_progress;
+    struct exec_run *r = run_of(e, 1, 0);
+    assert_true(tells(e, when_mono(), "waiting: no memory"));
+    r->looks = 7;
+    r->phase = PLAN_POD_RUNNING; /* any other */
+    show(e, "MODIFIED", pod(1, 0, "u1", "", NO_NODE("no cpu")));
+    RIG_AWAIT(e->rig, r->untold);
+    assert_int_equal(r->looks, 0);
+    assert_false(r->reworded);
+    assert_true(tells(e, when_mono(), "\"event\":true,\"note\":\"waiting: no cpu\""));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, exec_rig_setup, exec_rig_teardown)
 
 int main(void)
@@ -218,6 +292,8 @@ int main(void)
         TEST(the_object_of_a_pod_is_kept_only_for_its_end),
         TEST(a_node_that_does_not_confirm_an_end_is_lost_after_its_time),
         TEST(times_are_of_our_clock_whatever_the_cluster_says),
+        TEST(other_words_for_a_phase_are_told_later_each_time_and_without_an_event),
+        TEST(another_phase_is_told_at_once_with_its_words_and_looks_begin_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -373,6 +373,11 @@ describe('explaining', () => {
             'waits for  no stream is open for its queue and no claim waits for it',
             'waits for  1 job of its queue comes first'])
             assert.ok(shown.stdout.includes(`${line}\n`), `${line}\n${shown.stdout}`);
+        const failed = await server.enqueue({ queue: queueName(), retry_limit: 0 });
+        const { token } = await server.claimOne(failed.queue);
+        await server.post(`/jobs/${failed.id}/failure`, { token, message: 'smtp is\ndown', error_type: 'Oops' });
+        const why = await tenax('explain', failed.id);
+        assert.match(why.stdout, /^why +dead: no retries are allowed.*\n(.+\n)*error +Oops: smtp is.down$/m);
         const json = await tenax('explain', id, '--output', 'json');
         assert.deepEqual(JSON.parse(json.stdout), await explain(server, id));
         assert.equal((await tenax('explain', UNKNOWN)).code, 4);

@@ -35,7 +35,8 @@ describe('the demo of jobs as pods', () => {
     for (const [name, ...words] of [
         ['steady', /^ +why +completed at attempt 1$/m],
         ['far', /^ +why +dead: rule 3 of policy pods/m, /^ +hint +no node is like that/m],
-        ['typo', /^ +why +dead: rule 3 of policy pods/m, /^ +hint +check your image$/m],
+        ['typo', /^ +why +dead: rule 3 of policy pods/m, /^ +hint +check your image$/m,
+            /^ +error +PodStartFailed: .* container main: ErrImagePull: /m],
         ['greedy', /^ +why +completed at attempt 3$/m, /OOMKilled\), at once, memory from 256Mi to 512Mi$/m,
             /memory from 512Mi to 1Gi$/m],
         ['guest', /^ +why +completed at attempt 2$/m, /retry 1 of 100 by rule 2 .*Preempted/],
