@@ -84,6 +84,8 @@ static struct backend_settings some_settings(struct sim *s)
         .sync = s->profile.sync,
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
         .event_max_bytes = UINT64_MAX / 2,
+        .undo_max = {3600000},
+        .undo_max_bytes = 1 << 20,
         .failure_history = history_size(s->seed),
         .failure_groups_max = (uint32_t)history_size(s->seed + 1),
         .failure_group_retention = {24 * 3600000},

@@ -587,6 +587,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_FAILURES:
     case CMD_OPERATIONS:
     case CMD_OPERATION_STOP:
+    case CMD_OPERATION_UNDO:
     case CMD_WORKERS:
     case CMD_WORKER_HUSH:
     case CMD_WORKER_STOP:

@@ -61,27 +61,32 @@ struct change_call {
     const struct shape *shape; /* of the answer */
 };
 
+#define UNDONE_BY "by which it can be undone, if undo was given"
 static const struct shape_member deleted_members[] = {
     {MEMBER(struct reply, count, "deleted", ALWAYS, NULL)},
     {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
+    {MEMBER(struct reply, operation, "operation", IF_SET, UNDONE_BY)},
 };
 const struct shape api_deleted_shape = {.name = "Deleted", SHAPE_MEMBERS(deleted_members)};
 
 static const struct shape_member patched_members[] = {
     {MEMBER(struct reply, count, "patched", ALWAYS, NULL)},
     {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
+    {MEMBER(struct reply, operation, "operation", IF_SET, UNDONE_BY)},
 };
 const struct shape api_patched_shape = {.name = "Patched", SHAPE_MEMBERS(patched_members)};
 
 static const struct shape_member canceled_members[] = {
     {MEMBER(struct reply, count, "canceled", ALWAYS, NULL)},
     {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
+    {MEMBER(struct reply, operation, "operation", IF_SET, UNDONE_BY)},
 };
 const struct shape api_canceled_shape = {.name = "Canceled", SHAPE_MEMBERS(canceled_members)};
 
 static const struct shape_member retried_members[] = {
     {MEMBER(struct reply, count, "retried", ALWAYS, NULL)},
     {MEMBER(struct reply, stopped, "stopped", IF_SET, "somebody stopped it before its end")},
+    {MEMBER(struct reply, operation, "operation", IF_SET, UNDONE_BY)},
 };
 const struct shape api_retried_shape = {.name = "Retried", SHAPE_MEMBERS(retried_members)};
 

@@ -97,6 +97,7 @@ void api_failure_group(struct api *a, const struct api_request *r);
 void api_operations(struct api *a, const struct api_request *r);
 void api_operation(struct api *a, const struct api_request *r);
 void api_operation_stop(struct api *a, const struct api_request *r);
+void api_operation_undo(struct api *a, const struct api_request *r);
 void api_workers(struct api *a, const struct api_request *r);
 void api_worker(struct api *a, const struct api_request *r);
 void api_worker_quiet(struct api *a, const struct api_request *r);

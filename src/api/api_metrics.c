@@ -134,7 +134,10 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("canceled", BIT(CANCEL), "Jobs canceled by a command.")                                      \
     X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
     X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
+    X("unretried", BIT(UNRETRY), "Jobs that are dead again, as their retry was undone.")           \
     X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
+    X("restored", BIT(RESTORE) | BIT(RESTORE_COMPLETED) | BIT(RESTORE_DEAD),                       \
+      "Jobs that are back, as their deletion was undone.")                                         \
     X("reprioritized", BIT(REPRIORITIZE), "Jobs that a command gave another priority.")            \
     X("artifacts", BIT(ARTIFACT), "Files that runs of jobs have left.")                            \
     X("progressed", BIT(PROGRESS), "Reports of progress that were told as events.")                \

@@ -6,6 +6,7 @@
 
 #include "api/api_access.h"
 #include "api/api_routes.h"
+#include "base/duration.h"
 #include "base/must.h"
 #include "core/fingerprint.h"
 
@@ -237,6 +238,14 @@ static void add_echo(struct buf *echo, struct str name, struct str value)
     query_write(echo, value);
 }
 
+static struct err read_undo(struct str value, struct list_command *l)
+{
+    struct err err = duration_parse(value, &l->undo);
+    if (err.code == ERR_OK && l->undo.ms <= 0)
+        err = err_make(ERR_BAD_VALUE, "more than 0");
+    return err.code == ERR_OK ? err : err_make(ERR_BAD_VALUE, "undo is a time as 1h: %s", err.msg);
+}
+
 static struct err read_change(struct str name, struct str value, enum params kind,
                               struct list_command *l, bool *known)
 {
@@ -248,6 +257,9 @@ static struct err read_change(struct str name, struct str value, enum params kin
             return err_none();
         return err_make(ERR_BAD_VALUE, "dry_run is true or false");
     }
+    *known = kind != PARAMS_RESET && str_eq(name, STR("undo"));
+    if (*known)
+        return read_undo(value, l);
     *known = kind == PARAMS_RETRY && str_eq(name, STR("rate"));
     if (!*known)
         return err_none();
@@ -286,13 +298,16 @@ static struct err read_change(struct str name, struct str value, enum params kin
         "from", "string: an id, exclusive"                                                         \
     }
 #define DRY_RUN "boolean: change nothing, answer with count and sample of the jobs"
+#define UNDO    "string: for how long the change can be undone: 90s, 15m, 1h"
 
 const struct api_param api_filter_params[] = {FILTER_PARAMS, {NULL, NULL}};
 const struct api_param api_page_params[] = {FILTER_PARAMS, PAGE_PARAMS, {NULL, NULL}};
-const struct api_param api_change_params[] = {FILTER_PARAMS, {"dry_run", DRY_RUN}, {NULL, NULL}};
+const struct api_param api_change_params[] = {
+    FILTER_PARAMS, {"dry_run", DRY_RUN}, {"undo", UNDO}, {NULL, NULL}};
 const struct api_param api_retry_params[] = {
     FILTER_PARAMS,
     {"dry_run", DRY_RUN},
+    {"undo", UNDO},
     {"rate", "integer 1..$: how many a second become ready", .most = RETRY_RATE_MAX},
     {NULL, NULL}};
 const struct api_param api_reset_params[] = {{"dry_run", DRY_RUN}, {NULL, NULL}};

@@ -43,6 +43,7 @@ const struct catalog_row catalog[] = {
     {&group_command, group_main},
     {&queues_command, queues_main},
     {&workers_command, workers_main},
+    {&operations_command, operations_main},
     {&pods_command, pods_main},
     {&top_command, top_main},
     HEADING("Changing jobs"),

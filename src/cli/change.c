@@ -17,6 +17,7 @@ struct change_args {
     bool dry_run, everything, completed;
     int64_t rate;
     const char *set;
+    span undo;
     struct option_list files;
 };
 
@@ -26,9 +27,12 @@ struct change_args {
     FILTER_OPTIONS(struct change_args),                                                            \
         {"everything", NULL, OPTION_SWITCH, AT(everything),                                        \
          .help = "all jobs; without it, ids or at least one of the options above are required"},   \
+        {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),                                              \
+         .help = "change nothing; say how many jobs would be changed, and show some of them"},     \
     {                                                                                              \
-        "dry-run", NULL, OPTION_SWITCH, AT(dry_run),                                               \
-            .help = "change nothing; say how many jobs would be changed, and show some of them"    \
+        "undo", "DURATION", OPTION_SPAN, AT(undo),                                                 \
+            .help = "for so long the change can be undone: it prints the operation for "           \
+                    "`tenax operations ID --undo`"                                                 \
     }
 
 static const struct option_def retry_options[] = {
@@ -67,7 +71,7 @@ static const struct option_def patch_options[] = {
 
 const struct subcommand retry_command = {
     .name = "retry",
-    .usage = "ID... [--completed] | FILTERS [--rate COUNT] [--dry-run]",
+    .usage = "ID... [--completed] | FILTERS [--rate COUNT] [--undo DURATION] [--dry-run]",
     .summary = "bring dead jobs back",
     .about = "A dead job that is brought back is ready at once with all its retries; its "
              "earlier runs stay on record.\n"
@@ -82,7 +86,7 @@ const struct subcommand retry_command = {
 
 const struct subcommand cancel_command = {
     .name = "cancel",
-    .usage = "ID... | FILTERS [--dry-run]",
+    .usage = "ID... | FILTERS [--undo DURATION] [--dry-run]",
     .summary = "cancel jobs that have not ended",
     .about = "A canceled job is dead, with that as its resolution. If a worker has it, the worker "
              "learns "
@@ -95,7 +99,7 @@ const struct subcommand cancel_command = {
 
 const struct subcommand patch_command = {
     .name = "patch",
-    .usage = "ID... --set JSON | FILTERS --set JSON [--dry-run]",
+    .usage = "ID... --set JSON | FILTERS --set JSON [--undo DURATION] [--dry-run]",
     .summary = "change jobs that have not ended",
     .about =
         "Changes the queue, priority, time or retry settings of jobs. A job in flight keeps its "
@@ -108,7 +112,7 @@ const struct subcommand patch_command = {
 
 const struct subcommand delete_command = {
     .name = "delete",
-    .usage = "ID... | FILTERS | KIND NAME... | -f FILE",
+    .usage = "ID... | FILTERS [--undo DURATION] | KIND NAME... | -f FILE",
     .summary = "delete jobs and their history, retry policies, settings of queues",
     .about =
         "Deleted jobs are gone, whatever their status. A worker that has one learns of it when "
@@ -118,7 +122,7 @@ const struct subcommand delete_command = {
         "--queue mail` deletes its jobs. A retry policy that a queue uses is refused.",
     .examples = "  tenax delete 03fr82s077azjmurys29qjch4\n"
                 "  tenax delete --status dead --type thumbnail --dry-run\n"
-                "  tenax delete --everything\n"
+                "  tenax delete --everything --undo 1h\n"
                 "  tenax delete retrypolicy infra\n"
                 "  tenax delete -f policies.yaml\n",
     .options = delete_options,
@@ -182,11 +186,13 @@ static void print_sample(struct client *c, struct str answer)
 static int change_many(struct client *c, const struct change *ch, const struct change_args *args)
 {
     struct buf path = {0};
-    char rate[24];
+    char rate[24], undo[24];
     snprintf(rate, sizeof rate, "%lld", (long long)args->rate);
+    snprintf(undo, sizeof undo, "%lldms", (long long)args->undo.ms);
     buf_str(&path, str_from(ch->many));
     filter_query(&path, &args->filter, c->now);
     client_query(&path, "rate", args->rate ? rate : NULL);
+    client_query(&path, "undo", args->undo.ms ? undo : NULL);
     client_query(&path, "dry_run", args->dry_run ? "true" : NULL);
     set_body(c, args);
     int code = client_ask(c, ch->method, client_path(&path));
@@ -202,7 +208,10 @@ static int change_many(struct client *c, const struct change *ch, const struct c
         print_sample(c, answer);
     } else {
         struct str count = view_text(&c->arena, answer, ch->number);
+        struct str operation = view_text(&c->arena, answer, "operation");
         printf("%.*s %s %s\n", STR_ARG(count), job_or_jobs(count), ch->number);
+        if (operation.len)
+            printf("tenax operations %.*s --undo\n", STR_ARG(operation));
     }
     return CLI_OK;
 }
@@ -233,6 +242,9 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     if (ids && args->rate)
         return subcommand_usage(ch->page,
                                 "--rate goes with options that select jobs, not with ids");
+    if (ids && args->undo.ms)
+        return subcommand_usage(ch->page,
+                                "--undo goes with options that select jobs, not with ids");
     if (!ids && args->completed)
         return subcommand_usage(ch->page,
                                 "--completed goes with ids, not with options that select");

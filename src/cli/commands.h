@@ -14,7 +14,7 @@ extern const struct subcommand budgets_command, enqueue_command, work_command, e
     queue_command, retry_settings_command, create_command, apply_command, get_command,
     update_command, completion_command, events_command, compact_command, group_command,
     build_worker_command, pods_command, bridge_command, failures_command, workers_command,
-    postgres_command;
+    operations_command, postgres_command;
 
 int bridge_main(int argc, char **argv);
 int build_worker_main(int argc, char **argv);
@@ -24,6 +24,7 @@ int executor_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int workers_main(int argc, char **argv);
+int operations_main(int argc, char **argv);
 int failures_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int group_main(int argc, char **argv);

@@ -33,11 +33,12 @@ static const struct option_def options[] = {
     {"type", "NAME,…", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
     {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs"},
     {"event", "NAME,…", OPTION_TEXT, AT(event),
-     .help = "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
-             "job_taken, job_completed, "
-             "job_requeued, job_returned, job_dead, job_rerun, job_priority_changed, "
-             "job_deleted, job_progress, artifact_created, group_resolved, group_sealed, "
-             "group_priority_changed"},
+     .help =
+         "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
+         "job_taken, job_completed, "
+         "job_requeued, job_returned, job_dead, job_rerun, job_priority_changed, "
+         "job_deleted, job_restored, job_progress, artifact_created, group_resolved, group_sealed, "
+         "group_priority_changed"},
     {"messages", "NAME", OPTION_TEXT, AT(messages),
      .help = "of taskcluster: its messages about each event; shown with --output json"},
     CLIENT_OPTIONS(struct events_args),

@@ -89,6 +89,8 @@ struct list_command {
     const struct patch *patch; /* for CMD_PATCH_WHERE */
     uint32_t per_second; /* for CMD_RERUN_WHERE: how many become ready per second; 0: all at once */
     uint32_t ids_max;    /* for CMD_CANCEL_WHERE: the maximum length of reply.ids */
+    span undo; /* _WHERE: so long afterwards the change can be undone, which reply.operation names;
+                * 0: never. ERR_UNDO_FULL, also when some of the jobs are changed */
 };
 
 /* The position of a job in the ready order of its queue, while it is ready: the list continues
@@ -363,7 +365,8 @@ struct reply {
     const struct failures_page *failures;
     const struct worker_view *workers;
     struct bulk_operation *operations;
-    bool stopped; /* a change of many jobs: by OPERATION_STOP, before its end */
+    bool stopped;       /* a change of many jobs: by OPERATION_STOP, before its end */
+    uint64_t operation; /* its number, if it can be undone */
     struct queue_shown *queues;
     const struct backlog_page *backlogs; /* CMD_BACKLOG */
     struct ready_place place;            /* PEEK: of the last job examined */
@@ -451,7 +454,7 @@ struct command {
         struct history_command history; /* CMD_HISTORY_READ */
         const struct failures_query *failures;
         const struct workers_query *workers;
-        uint64_t operation; /* OPERATION_STOP; OPERATIONS: or 0, for all */
+        uint64_t operation; /* OPERATION_STOP, OPERATION_UNDO; OPERATIONS: or 0, for all */
         struct {
             struct str name;
             bool quiet; /* WORKER_HUSH */

@@ -4,7 +4,7 @@
 
 #include "base/must.h"
 #include "core/engine_budget.h"
-#include "core/engine_internal.h"
+#include "core/engine_undo_internal.h"
 
 /* --- patch --- */
 
@@ -237,15 +237,15 @@ static struct err check_rerun(const struct job *job, instant now, bool completed
     return err_none();
 }
 
-/* Moves it through the statuses that follow. */
-static void bring_back(struct engine *e, instant now, struct job *job, bool blocked)
+void engine_bring_back(struct engine *e, instant now, struct job *job, const struct bring_back *how)
 {
     struct job_state *s = &job->state;
-    struct job_event ev = engine_event(EVENT_RERUN, s->status, job);
+    bool blocked = how->blocked;
+    struct job_event ev = engine_event(how->event, how->from, job);
     ev.ready_at = blocked ? INSTANT_NONE : s->ready_at;
-    ev.reason = STR("brought back by a command");
+    ev.reason = how->reason;
     engine_changed(e, now, &ev);
-    s->status = lifecycle_move(s->status, EVENT_RERUN);
+    s->status = lifecycle_move(how->from, how->event);
     if (!blocked && s->ready_at.ms > now.ms)
         return;
     enum event next = blocked ? EVENT_BLOCK : EVENT_DUE;
@@ -285,7 +285,9 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, struct reru
     s->ready_at = instant_max(how.at, now);
     s->extras = extras_of_rerun(e, job);
     s->extras.waits_for = waits_for;
-    bring_back(e, now, job, waits_for.len > 0);
+    engine_bring_back(e, now, job,
+                      &(struct bring_back){EVENT_RERUN, from, waits_for.len > 0,
+                                           STR("brought back by a command")});
     s->resolution = RESOLUTION_NONE;
     s->completed_at = s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/depend.h"
-#include "core/engine_internal.h"
+#include "core/engine_undo_internal.h"
 
 /* --- the index --- */
 
@@ -155,6 +155,20 @@ struct err engine_depend_again(struct engine *e, instant now, const struct job *
         if (err.code == ERR_OK && status != STATUS_GONE && !is_met(&job->options, status))
             depend_add(waits_for, depend_at(ids, i));
     }
+    return err_none();
+}
+
+struct err engine_depend_resume(struct engine *e, instant now, struct job *job, struct arena *a)
+{
+    struct str left;
+    TRY(engine_depend_again(e, now, job, a, &left));
+    for (size_t i = 0; i < depend_count(left); i++) {
+        enum status status;
+        TRY(engine_depend_status(e, now, depend_at(left, i), &status));
+        if (status == STATUS_DEAD)
+            notify_later(e, depend_at(left, i), DEPEND_DEAD, job->id);
+    }
+    job->state.extras.waits_for = left;
     return err_none();
 }
 

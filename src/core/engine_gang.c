@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_gang_internal.h"
+#include "core/engine_undo_internal.h"
 
 static struct gang_member *find(const struct engine *e, struct id id)
 {
@@ -260,6 +261,15 @@ struct err engine_gang_check(const struct engine *e, const struct enqueue *specs
     strmap_fini(&seen);
     arena_fini(&scratch);
     return err;
+}
+
+bool engine_gang_takes_back(const struct engine *e, const struct job *job)
+{
+    const struct job_options *o = &job->options;
+    if (o->gang.len == 0 || job->state.extras.gang_alone)
+        return true;
+    const struct gang *g = strmap_get(&e->gangs, o->gang);
+    return !g || (g->size == o->gang_size && g->count < g->size && g->live == 0);
 }
 
 void engine_gang_read(const struct engine *e, struct job *job)

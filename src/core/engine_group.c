@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
-#include "core/engine_internal.h"
+#include "core/engine_undo_internal.h"
 
 struct job_group {
     struct str name; /* the map's */
@@ -152,6 +152,23 @@ void engine_group_join(struct engine *e, const struct job *job, struct str owner
         return;
     g->retain_until = instant_max(g->retain_until, until);
     store(e, g);
+}
+
+bool engine_group_takes_back(const struct engine *e, const struct group_record *was)
+{
+    const struct job_group *g = find(e, was->name);
+    return !g || str_eq(owner_of(g), was->owner);
+}
+
+void engine_group_rejoin(struct engine *e, const struct job *job, const struct group_record *was)
+{
+    if (!job->options.group.len)
+        return;
+    if (!engine_group_of(e, job)) {
+        engine_restore_group(e, was);
+        store(e, engine_group_of(e, job));
+    }
+    engine_group_join(e, job, was->owner);
 }
 
 /* --- moving, and going --- */

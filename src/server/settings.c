@@ -154,6 +154,14 @@ static const struct option_def table[] = {
      .help = "how long an Idempotency-Key of an enqueue is remembered, with its answer; 0: not at "
              "all",
      .live = true},
+    {"undo-max", "DURATION", OPTION_SPAN, AT(undo_max), ENV("UNDO_MAX"), .def = "1d",
+     .help = "for how long at most changes of many jobs can be undone, if that is asked for; 0: "
+             "never",
+     .live = true},
+    {"undo-max-bytes", "SIZE", OPTION_SIZE, AT(undo_max_bytes), ENV("UNDO_MAX_BYTES"),
+     .def = "1GiB",
+     .help = "disk space that what is kept for that may take; further such changes are refused",
+     .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what happens to the ticks of a cron entry that were due while the server was down: "

@@ -56,6 +56,8 @@ struct settings {
     int64_t failure_groups_max; /* 0: none */
     span failure_group_retention;
     span idempotency_retention;
+    span undo_max;
+    uint64_t undo_max_bytes;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
     span lost_worker_min_held;

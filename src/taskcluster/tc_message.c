@@ -16,6 +16,9 @@ bool tc_message_tells(const struct job_event *ev)
     case EVENT_BLOCK:
     case EVENT_REMOVE:
     case EVENT_PURGE:
+    case EVENT_RESTORE: /* nobody was told that it was gone */
+    case EVENT_RESTORE_COMPLETED:
+    case EVENT_RESTORE_DEAD:
         return false;
     default:
         return str_eq(ev->type, STR(TC_JOB_TYPE));

@@ -225,6 +225,14 @@ static void running_operation(struct fixture *f, struct parts *p)
     p->c.operation = newest + 1;
 }
 
+/* The deletion of a job, which can be undone: the first operation. */
+static void undoable_operation(struct fixture *f, struct parts *p)
+{
+    (void)fixture_add(f, "q");
+    must_do(f, (struct command){.kind = CMD_REMOVE_WHERE, .list.undo = {60000}});
+    p->c.operation = 1;
+}
+
 static void of_jobs(struct fixture *f, struct parts *p)
 {
     (void)fixture_add(f, "q");
@@ -565,6 +573,12 @@ static bool an_operation(const struct reply *r)
            r->operations[0].state == OPERATION_STOPPED;
 }
 
+static bool an_undone_operation(const struct reply *r)
+{
+    return r->operations[0].kind == OPERATION_DELETE && r->operations[0].undo.state == UNDO_ENDED &&
+           r->operations[0].undo.outcomes[UNDO_DONE] == 1;
+}
+
 static bool a_queue(const struct reply *r)
 {
     return r->count == 1 && r->queues[0].view.settings.paused;
@@ -664,6 +678,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_WORKER_STOP] = {with_worker, one_counted},
     [CMD_OPERATIONS] = {with_operation, some_operations},
     [CMD_OPERATION_STOP] = {running_operation, an_operation},
+    [CMD_OPERATION_UNDO] = {undoable_operation, an_undone_operation},
     [CMD_HISTORY_READ] = {with_failure, a_failure},
     [CMD_HISTORY_CLEAR] = {with_failure, NULL},
     [CMD_CATEGORIES_PUT] = {put_categories, a_categorizer},

@@ -19,6 +19,8 @@ int fixture_setup(void **state)
         .sync = true,
         .event_retention = {24 * HOUR_MS},
         .event_max_bytes = 1 << 20,
+        .undo_max = {3600000},
+        .undo_max_bytes = 1 << 20,
         .failure_history = 10,
         .failure_groups_max = 10,
         .failure_group_retention = {24 * HOUR_MS},

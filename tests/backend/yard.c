@@ -72,6 +72,8 @@ int yard_setup(void **state)
                                             .sync = true,
                                             .event_retention = {24 * 3600 * 1000},
                                             .event_max_bytes = 1 << 20,
+                                            .undo_max = {3600000},
+                                            .undo_max_bytes = 1 << 20,
                                             .min_free_space = 1000};
     open_backend(y);
     *state = y;

@@ -22,7 +22,7 @@ const NEEDED = {
     enqueue: ['enqueueJob', 'enqueueJobs', 'sealGroup'],
     work: ['takeJobs', 'claimJobs', 'claimJob', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
         'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases', 'releaseJob'],
-    operate: ['listOperations', 'getOperation', 'stopOperation', 'quietWorker', 'resumeWorker', 'stopWorker',
+    operate: ['listOperations', 'getOperation', 'stopOperation', 'undoOperation', 'quietWorker', 'resumeWorker', 'stopWorker',
         'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
         'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue', 'createBudget', 'putBudget',
         'patchBudget', 'deleteBudget', 'putCronGroup', 'patchCronGroup', 'deleteCronGroup',

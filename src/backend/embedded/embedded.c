@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -293,6 +293,7 @@ static struct err advance(struct embedded *b)
     b->more_due |= more_events;
     b->more_due |= embedded_history_trim(b);
     b->more_due |= embedded_failures_trim(b);
+    b->more_due |= embedded_undo_expire(b);
     bool more_expired;
     TRY(embedded_kv_expire(b, &more_expired));
     b->more_due |= more_expired;
@@ -399,6 +400,9 @@ static bool engine_or_purge_due(const struct embedded *b, instant *at)
     bool due = engine_next_due(b->engine, at), indexes = embedded_index_due(b, &index);
     no_later(indexes, index, &due, at);
     bool purges = embedded_events_due(b, &purge), expires = embedded_kv_due(b, &expiry);
+    instant window;
+    bool ends = embedded_undo_due(b, &window);
+    no_later(ends, window, &due, at);
     no_later(purges, purge, &due, at);
     no_later(expires, expiry, &due, at);
     return due;
@@ -489,6 +493,8 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.failure_groups_max = settings->failure_groups_max;
     b->settings.failure_group_retention = settings->failure_group_retention;
     b->settings.idempotency_retention = settings->idempotency_retention;
+    b->settings.undo_max = settings->undo_max;
+    b->settings.undo_max_bytes = settings->undo_max_bytes;
     b->more_due = true; /* some of what is kept may be too much now */
     engine_configure(b->engine, &settings->engine);
 }

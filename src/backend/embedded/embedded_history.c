@@ -3,7 +3,7 @@
 /* The failure history: a ring of records that are numbered in a row. A new one pushes out the
  * oldest in the same batch, so after any crash it holds the newest that were acknowledged. */
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/must.h"
 #include "core/history.h"
 #include "store/record.h"
@@ -119,5 +119,6 @@ void embedded_history_clear(struct embedded *b, const struct command *c, struct 
     uint64_t n = kept(&b->history);
     drop(b, n < TRIM_PER_TURN ? n : TRIM_PER_TURN);
     bool groups = embedded_failures_clear(b);
+    embedded_undo_expire_all(b);
     r->more = kept(&b->history) > 0 || groups;
 }

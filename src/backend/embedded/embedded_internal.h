@@ -63,6 +63,7 @@ struct scan {
     uint32_t looked;    /* if list.look_max */
     uint64_t seen;      /* jobs looked at */
     uint64_t operation; /* its number; 0: it is none */
+    uint64_t undoes;    /* the number of the one that it undoes; 0: none */
     bool ended;
     instant started;
     struct chunk *chunk; /* iff the filter has an expression */
@@ -449,6 +450,10 @@ bool embedded_history_trim(struct embedded *b);
 uint64_t embedded_operation_begin(struct embedded *b, const struct command *c);
 void embedded_operation_goes_on(struct embedded *b, const struct scan *scan);
 void embedded_operation_end(struct embedded *b, const struct scan *scan, const struct err *err);
+/* Whether the command is one. */
+bool embedded_operation_is(const struct command *c);
+/* Answers with one of them. */
+void embedded_operation_show(struct embedded *b, uint64_t number, struct reply *r);
 
 /* embedded_workers.c */
 /* The only queue at which the claims of quiet workers wait. */
@@ -627,6 +632,11 @@ struct err embedded_add_error(struct embedded *b, struct job *job, const struct 
 void embedded_read_runs(struct embedded *b, struct id id, uint32_t ended, struct reply *r);
 
 /* embedded_query.c */
+/* A scan of that command, which gets its turns from now on. */
+struct scan *embedded_scan_new(struct embedded *b, const struct command *c);
+/* Applies a bulk change to one job. */
+NODISCARD struct err embedded_scan_change(struct embedded *b, struct scan *scan, struct id id,
+                                          struct arena *scratch);
 /* Reads the job as it is now, with payload if the scan keeps or judges it; *wanted is false if it
  * is gone or does not match. */
 struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id id,

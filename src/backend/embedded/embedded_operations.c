@@ -2,7 +2,7 @@
 
 /* Changes of many jobs (core/operations.h), which are scans. */
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/must.h"
 
 /* Of the kinds of scans, those that change jobs. */
@@ -34,6 +34,12 @@ uint64_t embedded_operation_begin(struct embedded *b, const struct command *c)
     return operations_begin(&b->operations, kind, b->now, c->trail);
 }
 
+bool embedded_operation_is(const struct command *c)
+{
+    enum operation_kind kind;
+    return !c->list.dry_run && kind_of(c->kind, &kind);
+}
+
 void embedded_operation_goes_on(struct embedded *b, const struct scan *scan)
 {
     struct bulk_operation *op =
@@ -42,6 +48,17 @@ void embedded_operation_goes_on(struct embedded *b, const struct scan *scan)
         return;
     op->count = scan->count;
     op->looked = scan->seen;
+    embedded_undo_store(b, op);
+}
+
+/* The window begins when the operation is over. */
+static void end_window(struct embedded *b, const struct scan *scan)
+{
+    struct bulk_operation *op = operations_find(&b->operations, scan->operation);
+    if (!scan->list.undo.ms)
+        return;
+    op->undo.until = instant_add(b->now, scan->list.undo);
+    embedded_undo_store(b, op);
 }
 
 void embedded_operation_end(struct embedded *b, const struct scan *scan, const struct err *err)
@@ -55,12 +72,28 @@ void embedded_operation_end(struct embedded *b, const struct scan *scan, const s
                    : scan->reply.stopped ? OPERATION_STOPPED
                                          : OPERATION_DONE,
                    b->now);
+    if (scan->undoes)
+        embedded_undo_end(b, scan);
+    else
+        end_window(b, scan);
+}
+
+static void sum_up(struct arena *a, struct operation_undo *u)
+{
+    struct undo_refusal *list = arena_get(a, UNDO_OUTCOMES * sizeof *list);
+    for (int i = UNDO_DONE + 1; i < UNDO_OUTCOMES; i++) {
+        u->not_undone += u->outcomes[i];
+        if (u->outcomes[i])
+            list[u->refusal_count++] = (struct undo_refusal){(enum undo_outcome)i, u->outcomes[i]};
+    }
+    u->refusals = list;
 }
 
 static struct bulk_operation own(struct arena *a, const struct bulk_operation *from)
 {
     struct bulk_operation op = *from;
     op.by = arena_copy(a, op.by);
+    sum_up(a, &op.undo);
     return op;
 }
 
@@ -78,6 +111,13 @@ static void show(struct embedded *b, const struct bulk_operation *op, struct rep
     r->operations = ARENA_NEW(a, struct bulk_operation);
     r->operations[0] = own(a, op);
     r->count = 1;
+}
+
+void embedded_operation_show(struct embedded *b, uint64_t number, struct reply *r)
+{
+    const struct bulk_operation *op = one(b, number, r);
+    if (op)
+        show(b, op, r);
 }
 
 void embedded_operations_read(struct embedded *b, const struct command *c, struct reply *r)

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_budget.h"
@@ -152,8 +152,8 @@ static instant rerun_at(const struct scan *scan)
     return instant_add(scan->started, (span){later});
 }
 
-/* Applies a bulk change to one job. */
-static struct err change(struct embedded *b, struct scan *scan, struct id id, struct arena *scratch)
+struct err embedded_scan_change(struct embedded *b, struct scan *scan, struct id id,
+                                struct arena *scratch)
 {
     struct job job;
     switch (scan->kind) {
@@ -210,7 +210,8 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
     if (keeps_next(scan))
         scan->jobs[scan->kept++] = *job;
     else if (!keep && scan->kind != CMD_COUNT)
-        *err = change(b, scan, job->id, scratch);
+        *err = scan->list.undo.ms ? embedded_undo_change(b, scan, job->id, scratch)
+                                  : embedded_scan_change(b, scan, job->id, scratch);
     scan->count++;
     return err->code != ERR_OK;
 }
@@ -264,12 +265,13 @@ static bool looks_into_jobs(const struct job_filter *f)
            f->enqueued_at.set || f->depends_on.set || f->group.len || f->reach.count;
 }
 
-/* Jobs that were set apart are deleted by their ids, or together with all others. */
+/* Jobs that were set apart are deleted by their ids, or together with all others; not so that it
+ * could be undone. */
 static bool deletes_apart(const struct scan *scan)
 {
     const struct job_filter *f = &scan->list.filter;
-    return scan->kind == CMD_REMOVE_WHERE && !scan->list.dry_run && !f->queue_count &&
-           !f->statuses && !looks_into_jobs(f);
+    return scan->kind == CMD_REMOVE_WHERE && !scan->list.dry_run && !scan->list.undo.ms &&
+           !f->queue_count && !f->statuses && !looks_into_jobs(f);
 }
 
 static struct err delete_apart(struct embedded *b, struct scan *scan, struct id id)
@@ -335,6 +337,8 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
 
 static struct err slice(struct embedded *b, struct scan *scan)
 {
+    if (scan->undoes)
+        return embedded_undo_slice(b, scan);
     struct arena scratch = {0};
     struct err err = scan->failed;
     b->copy_reads = true;
@@ -396,6 +400,10 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
         r->ids = scan->ids;
         r->sampled = scan->id_count;
     }
+    if (scan->list.undo.ms)
+        r->operation = scan->operation;
+    if (scan->undoes && err.code == ERR_OK)
+        embedded_operation_show(b, scan->undoes, r);
 }
 
 static const struct str *copy_names(struct arena *a, const struct str *names, size_t count)
@@ -459,23 +467,57 @@ static bool count_at_once(struct embedded *b, const struct list_command *l, size
     return true;
 }
 
+struct scan *embedded_scan_new(struct embedded *b, const struct command *c)
+{
+    struct scan *scan = ALLOC(struct scan);
+    scan->kind = c->kind;
+    scan->done = c->done;
+    scan->ctx = c->ctx;
+    scan->reply.err = err_none();
+    scan->failed = err_none();
+    scan->started = b->now;
+    if (c->trail.len)
+        scan->trail = embedded_trail_begin(b, c->trail, true);
+    list_init(&scan->node);
+    list_append(&b->scans, &scan->node);
+    return scan;
+}
+
+/* Lists the change as an operation, if it is one; that can be undone, if that is wanted. */
+static struct err begin_operation(struct embedded *b, const struct command *c, uint64_t *number)
+{
+    *number = 0;
+    bool undo = c->list.undo.ms && embedded_operation_is(c);
+    if (undo)
+        TRY(embedded_undo_check(b, c->list.undo));
+    *number = embedded_operation_begin(b, c);
+    return undo ? embedded_undo_begin(b, *number, c->list.undo) : err_none();
+}
+
 void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
 {
     (void)r;
     size_t count;
+    uint64_t operation;
     if (c->kind == CMD_COUNT && count_at_once(b, &c->list, &count)) {
         embedded_effect(b, c->done, c->ctx)->count = count;
         return;
     }
     bool keeps = c->kind == CMD_LIST || c->list.dry_run;
     must(!keeps || (c->list.limit > 0 && c->list.limit <= BACKEND_PAGE_MAX));
-    struct scan *scan = ALLOC(struct scan);
-    scan->kind = c->kind;
+    struct err refused = begin_operation(b, c, &operation);
+    if (refused.code != ERR_OK) {
+        embedded_effect(b, c->done, c->ctx)->err = refused;
+        return;
+    }
+    struct command unrecorded = *c;
+    if (keeps || c->kind == CMD_COUNT)
+        unrecorded.trail = (struct str){0};
+    struct scan *scan = embedded_scan_new(b, &unrecorded);
     scan->list = c->list;
     scan->at = c->list.from;
-    scan->done = c->done;
-    scan->ctx = c->ctx;
-    scan->reply.err = err_none();
+    if (!embedded_operation_is(c))
+        scan->list.undo = (span){0};
     struct job_filter *f = &scan->list.filter;
     f->queues = copy_names(&scan->arena, f->queues, f->queue_count);
     f->types = copy_names(&scan->arena, f->types, f->type_count);
@@ -492,18 +534,12 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
         patch->queue = arena_copy(&scan->arena, patch->queue);
         scan->list.patch = patch;
     }
-    if (c->trail.len && !keeps && c->kind != CMD_COUNT)
-        scan->trail = embedded_trail_begin(b, c->trail, true);
-    scan->operation = embedded_operation_begin(b, c);
-    scan->started = b->now;
-    scan->failed = err_none();
+    scan->operation = operation;
     f->expression = arena_copy(&scan->arena, f->expression);
     if (f->expression.len)
         scan->chunk = embedded_chunk_new(b);
     if (keeps)
         scan->jobs = alloc_get(c->list.limit * sizeof *scan->jobs);
-    list_init(&scan->node);
-    list_append(&b->scans, &scan->node);
 }
 
 struct err embedded_scan_step(struct embedded *b)

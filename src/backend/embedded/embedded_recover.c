@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/correction.h"
@@ -222,6 +222,7 @@ static struct err restore_first(struct embedded *b)
     TRY(embedded_workers_recover(b));
     TRY(embedded_kv_recover(b));
     TRY(embedded_trail_recover(b));
+    TRY(embedded_undo_recover(b));
     TRY(embedded_budget_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(restore_handed(b));
