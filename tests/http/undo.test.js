@@ -322,7 +322,7 @@ describe('an undo', () => {
         const server = new Server();
         t.after(() => server.clean());
         await server.start();
-        const total = 100000;
+        const total = 40000;
         for (let i = 0; i < total; i += 20000)
             await server.enqueueMany(repeat(20000, { queue: 'q', payload: i }));
         const first = (await server.get('/jobs?limit=1000')).json.jobs;
