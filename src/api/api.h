@@ -19,6 +19,14 @@ struct tokens;
 /* Facts of the process, for GET /metrics. */
 #define API_LISTENERS 2
 enum api_polled { POLLED_DEQUEUED, POLLED_DELETED, POLLED_REPEATED, POLLED_UNDELETED, API_POLLED };
+enum api_spans {
+    API_SPANS_EXPORTED,
+    API_SPANS_REJECTED,
+    API_SPANS_DROPPED,
+    API_SPANS_FAILED,
+    API_SPANS
+};
+
 struct api_machine {
     struct http_stats listeners[API_LISTENERS]; /* the primary one, the admin one */
     uint64_t resident_bytes, open_fds, max_fds;
@@ -30,6 +38,8 @@ struct api_machine {
     uint64_t polled[API_POLLED];
     /* Of the bytes of artifacts: what they take, what they may take, uploads in progress. */
     uint64_t artifact_used, artifact_space, artifact_uploads;
+    /* Spans for the collector, by what became of them; bytes of those that wait. */
+    uint64_t spans[API_SPANS], spans_waiting;
 };
 /* In microseconds. */
 extern const struct histogram_scale api_round_times;

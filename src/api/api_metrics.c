@@ -566,6 +566,21 @@ static void add_artifacts(struct text *t, const struct api_machine *m)
           (double)m->artifact_uploads);
 }
 
+static void add_spans(struct text *t, const struct api_machine *m)
+{
+    static const char *const results[API_SPANS] = {"exported", "rejected", "dropped", "failed"};
+    family(t, "tenax_otlp_spans", "counter",
+           "Spans for the collector: taken by it, not wanted by it, dropped because too many "
+           "waited, and lost because it refused or could not be reached.");
+    for (int i = 0; i < API_SPANS; i++) {
+        sample_begin(t, "_total");
+        label(t, 0, "result", str_from(results[i]));
+        sample_end(t, true, (double)m->spans[i]);
+    }
+    gauge(t, "tenax_otlp_waiting_bytes", "Memory of spans that wait for the collector.",
+          (double)m->spans_waiting);
+}
+
 /* --- the endpoint --- */
 
 static const char plain_type[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -603,6 +618,7 @@ static void on_meter(void *ctx, const struct reply *r)
         add_http(&t, &machine, r->meter);
         add_polled(&t, &machine);
         add_artifacts(&t, &machine);
+        add_spans(&t, &machine);
         add_loop(&t, &machine);
         add_process(&t, &machine);
     }

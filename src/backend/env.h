@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "core/cron.h"
+#include "core/tracer.h"
 #include "store/store.h"
 
 struct env {
@@ -24,6 +25,7 @@ struct env {
     /* Evaluates jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
      * answers once the backend is freed. */
     struct evaluator *evaluator;
+    const struct tracer *tracer; /* borrowed; NULL: nobody is told */
 };
 
 #endif

@@ -80,6 +80,7 @@ static struct err hand_out_again(struct engine *e, instant now, const struct liv
     h->run = l->run;
     h->token = l->token;
     h->lease_end = l->lease_end;
+    engine_trace_handout(e, a, h);
     return err_none();
 }
 

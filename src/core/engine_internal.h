@@ -315,7 +315,6 @@ struct queue *engine_queue_find(const struct engine *e, struct str name);
 struct queue *engine_queue_get(struct engine *e, struct str name);
 /* Drops a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
-
 /* The first queue whose name is greater than `from`; NULL: there is none. */
 struct queue *engine_queue_after(const struct engine *e, struct str from);
 
@@ -353,6 +352,7 @@ bool engine_is_in_order(const struct engine *e, const struct job *job);
 /* engine_take.c */
 /* The run is no longer one of its group, whose record goes with the last. */
 void engine_take_leave(struct engine *e, struct live *l);
+void engine_trace_handout(const struct engine *e, struct arena *a, struct handout *h);
 
 /* engine_lease.c */
 /* Stores the lease with this turn: it is new, or ends at another time. */

@@ -32,6 +32,7 @@ struct engine_settings {
     /* No more jobs are in flight at a time, over all queues; 0: no limit. Lowering it takes none
      * away. */
     uint64_t in_flight_max;
+    bool trace_runs;      /* who is handed a run of a job in a sampled trace gets the run's span */
     uint32_t budgets_max; /* no more can be created; 0: BUDGETS_MAX_DEFAULT */
 };
 #define ENGINE_HAND_OUT_MAX       4000

@@ -330,6 +330,13 @@ static void announce_take(struct engine *e, instant now, const struct taker *t,
     engine_changed(e, now, &ev);
 }
 
+void engine_trace_handout(const struct engine *e, struct arena *a, struct handout *h)
+{
+    struct str *trace = &h->job.options.traceparent;
+    if (e->settings.trace_runs && trace_is_sampled(*trace))
+        *trace = trace_of_run(a, *trace, h->job.id, h->run);
+}
+
 struct err engine_run_begin(struct engine *e, instant now, struct arena *a, struct taker *t,
                             struct queue *q, struct btree_entry entry, struct handout *h)
 {
@@ -346,6 +353,7 @@ struct err engine_run_begin(struct engine *e, instant now, struct arena *a, stru
     h->token = l->token;
     h->lease_end = INSTANT_NONE;
     hold(e, t, l, h);
+    engine_trace_handout(e, a, h);
     return err_none();
 }
 

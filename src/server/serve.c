@@ -16,6 +16,7 @@
 #include "backend/embedded/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "server/exporter.h"
 #include "server/gate.h"
 #include "server/identity_report.h"
 #include "server/identity_set.h"
@@ -62,6 +63,7 @@ struct server {
     struct zones *zones;
     struct pool *jq;
     struct backend *backend;
+    struct exporter exporter;
     struct identity_set who;
     struct api *api;
     struct task_api tasks;
@@ -110,9 +112,11 @@ static void notify(void *ctx)
 
 /* --- turns of the loop --- */
 
-static void stop_if_drained(struct server *s)
+static void stop_if_drained(void *ctx)
 {
-    if (s->stopping && s->undrained == 0 && backend_is_idle(s->backend))
+    struct server *s = ctx;
+    if (s->stopping && s->undrained == 0 && backend_is_idle(s->backend) &&
+        exporter_is_flushed(&s->exporter, stop_if_drained, s))
         uv_stop(&s->loop);
 }
 
@@ -362,6 +366,7 @@ static void read_machine(void *ctx, struct api_machine *m)
     machine_read(m);
     rounds_read(&s->rounds, m);
     task_api_read(&s->tasks, m);
+    exporter_read(&s->exporter, m);
     m->start_seconds = (double)s->started.ms / 1000;
     m->uptime_seconds = (double)(env_ticks(NULL) - s->started_ticks) / 1e6;
 }
@@ -390,6 +395,7 @@ static struct err open_backend(struct server *s)
                       .store = s->store,
                       .zone = find_zone,
                       .zones = s->zones,
+                      .tracer = exporter_tracer(&s->exporter),
                       .evaluator = pool_evaluator(s->jq)};
     struct backend_settings settings = settings_backend(set);
     return embedded_new(&settings, &env, &s->backend);
@@ -520,12 +526,14 @@ static void close_all(struct server *s)
     if (s->store)
         store_close(s->store);
     identity_set_close(&s->who);
+    exporter_close(&s->exporter);
     zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     listener_free(&s->primary);
     listener_free(&s->admin);
     http_budget_free(s->replies);
+    exporter_free(&s->exporter);
 }
 
 /* Before any request can arrive. */
@@ -590,6 +598,7 @@ static struct err start(struct server *s)
     TRY(open_store(s));
     s->zones = zones_new();
     open_jq(s);
+    TRY(exporter_open(&s->exporter, &s->loop, random_seed(), set));
     TRY(open_backend(s));
     TRY(identity_set_open(&s->who, &s->loop, env_now, random_seed(), set));
     struct api_settings api = {.strict = s->settings.strict,

@@ -17,6 +17,7 @@
 /* Less than jq itself needs. */
 #define REPLY_MEMORY_MIN (32 << 20)
 #define JQ_MEMORY_MIN    (16 << 20)
+#define OTLP_MEMORY_MIN  (64 << 10)
 
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
@@ -266,6 +267,21 @@ static const struct option_def table[] = {
              "one that is "
              "set back by more than this is not waited for",
      .live = true},
+    {"otlp-endpoint", "URL", OPTION_TEXT, AT(otlp_endpoint), .env = "TENAX_OTLP_ENDPOINT",
+     .alias = "OTEL_EXPORTER_OTLP_ENDPOINT",
+     .help = "send spans of jobs that are in a trace to this collector, by OTLP/HTTP, such as "
+             "http://127.0.0.1:4318; /v1/traces is added (docs/tracing.md)"},
+    {"otlp-headers-file", "FILE", OPTION_TEXT, AT(otlp_headers_file), ENV("OTLP_HEADERS_FILE"),
+     .help = "headers for it, a line `Name: value` each; read before each request"},
+    {"otlp-headers", "LIST", OPTION_TEXT, AT(otlp_headers), .env = "TENAX_OTLP_HEADERS",
+     .alias = "OTEL_EXPORTER_OTLP_HEADERS",
+     .help = "the same as name=value,name=value, values percent-encoded; others on this machine "
+             "can see command lines, so keep secrets in the file or the variable"},
+    {"otlp-ca", "FILE", OPTION_TEXT, AT(otlp_ca), .env = "TENAX_OTLP_CA",
+     .alias = "OTEL_EXPORTER_OTLP_CERTIFICATE",
+     .help = "who may have signed its certificate (PEM), instead of whom the system trusts"},
+    {"otlp-memory", "SIZE", OPTION_SIZE, AT(otlp_memory), ENV("OTLP_MEMORY"), .def = "8MiB",
+     .help = "memory for spans that wait for it; what has no room is dropped and counted"},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},
     {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
@@ -396,6 +412,8 @@ static struct err check(const struct settings *s, const struct options *o)
     struct err names = guard_check_names(s->allowed_hosts);
     if (names.code != ERR_OK)
         return err_make(ERR_USAGE, "--allowed-hosts: %s", names.msg);
+    if (s->otlp_memory < OTLP_MEMORY_MIN)
+        return err_make(ERR_USAGE, "--otlp-memory must be 64KiB or more");
     if (s->reply_memory < REPLY_MEMORY_MIN)
         return err_make(ERR_USAGE, "--reply-memory must be 32MiB or more");
     if (s->jq_memory_limit < JQ_MEMORY_MIN)

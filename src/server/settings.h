@@ -93,6 +93,9 @@ struct settings {
     const char *taskcluster_clients; /* NULL: none are configured */
     span taskcluster_claim_timeout;
     uint64_t taskcluster_artifact_space;
+    const char *otlp_endpoint; /* NULL: no spans are exported */
+    const char *otlp_headers, *otlp_headers_file, *otlp_ca;
+    uint64_t otlp_memory;
     uint64_t cache_size;
     int64_t jq_processes;
     span jq_time_limit, jq_request_limit;

@@ -19,6 +19,7 @@ struct backend_settings settings_backend(const struct settings *set)
                    .budgets_max = (uint32_t)set->budgets_max,
                    .retries_share = (uint32_t)set->retries_share,
                    .avoid_required = set->avoid_required,
+                   .trace_runs = set->otlp_endpoint != NULL,
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .retry_policy_enabled = set->retry_policy_enabled,
         .when_no_policy = set->when_no_policy == SETTINGS_NO_POLICY_DEFAULT ? RETRY_FALLBACK_DEFAULT

@@ -76,7 +76,7 @@ function environment(extra) {
     if (process.env.TEST_IO_THREADS)
         env.TENAX_IO_THREADS ??= process.env.TEST_IO_THREADS;
     for (const [name, value] of Object.entries(process.env))
-        if (!/^(TENAX|ZIZQ|TASKCLUSTER)_/.test(name))
+        if (!/^(TENAX|ZIZQ|TASKCLUSTER|OTEL)_/.test(name))
             env[name] = value;
     return env;
 }

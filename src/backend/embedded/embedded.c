@@ -15,7 +15,8 @@
 #define SETTLE_PER_TURN    1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
-#define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
+#define TRACED_KEPT        ((size_t)256 << 10) /* of memory for what is traced */
+#define AHEAD_MAX_MS       1000                /* an open cursor keeps old files alive */
 
 static struct embedded *self(struct backend *b)
 {
@@ -80,6 +81,9 @@ void embedded_forget_writes(struct turn *t)
     t->rewrote = t->adds = false;
     t->last_event = 0;
     memset(t->events, 0, sizeof t->events);
+    t->traced.len = 0;
+    if (t->traced.cap > TRACED_KEPT)
+        buf_fini(&t->traced);
 }
 
 /* Lets go of what a turn promised. Receivers may submit commands; those go into another turn. */
@@ -517,6 +521,7 @@ static void free_backend(struct backend *base)
         struct turn *t = &b->turns[i];
         batch_fini(&t->batch);
         free(t->kv.list);
+        buf_fini(&t->traced);
         arena_fini(&t->arena);
         free(t->effects);
     }

@@ -5,6 +5,7 @@
 #include "backend/embedded/embedded_internal.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "core/trace.h"
 
 /* Records looked at in one turn. */
 #define PURGE_PER_TURN 256
@@ -26,6 +27,8 @@ static void put_event(void *ctx, const struct job_event *ev)
     eventlog_add(w, ev);
     t->last_event = ev->number;
     t->events[ev->event]++;
+    if (b->env.tracer && trace_is_sampled(ev->traceparent))
+        b->env.tracer->write(b->env.tracer->ctx, ev, &t->traced);
     if (eventlog_is_full(w))
         embedded_events_seal(b, t);
 }
@@ -57,6 +60,8 @@ void embedded_events_durable(struct embedded *b, const struct turn *t)
     b->events.durable = t->last_event;
     for (int e = 0; e < EVENT_COUNT; e++)
         b->events.counts[e] += t->events[e];
+    if (t->traced.len)
+        b->env.tracer->durable(b->env.tracer->ctx, buf_view(&t->traced));
 }
 
 /* --- recovery --- */

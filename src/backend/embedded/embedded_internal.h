@@ -45,6 +45,7 @@ struct turn {
     bool adds;           /* jobs, or payloads to them */
     uint64_t last_event; /* number of the newest of its events; 0: it has none */
     uint64_t events[EVENT_COUNT];
+    struct buf traced; /* by the tracer, of its events */
     int64_t sealed_at; /* env.ticks */
 };
 
