@@ -2,7 +2,8 @@
 
 /* How many builds a second the build worker takes from their start message over verification to
  * their end, with a broker, a cluster and Screwdriver's API in this process's memory: its own work,
- * without theirs. And what it keeps in memory for each build that is outstanding.
+ * without theirs. And what it keeps in memory for each build that is outstanding, in the wait queue
+ * or with a timer.
  *
  *   builds [COUNT]      200,000 */
 
@@ -11,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "builds/build_timers.h"
 #include "builds/build_worker.h"
 #include "client/when.h"
 
@@ -150,12 +153,10 @@ static void deliver(struct build_delivery *d)
 }
 
 /* As the queue service publishes them, the token being most of it. */
-static void start(size_t id)
+static void write_config(struct buf *b, size_t id)
 {
-    struct buf b = {0};
-    struct build_delivery *d = ALLOC(struct build_delivery);
-    buf_print(&b,
-              "{\"job\":\"start\",\"buildConfig\":{\"jobId\":%zu,\"jobName\":\"main\",\"jobState\":"
+    buf_print(b,
+              "{\"jobId\":%zu,\"jobName\":\"main\",\"jobState\":"
               "\"ENABLED\",\"jobArchived\":false,\"annotations\":{\"screwdriver.cd/cpu\":\"LOW\","
               "\"screwdriver.cd/ram\":\"HIGH\"},\"blockedBy\":[%zu],\"pipeline\":{\"id\":77,"
               "\"name\":\"org/repo\",\"scmContext\":\"github:github.com\"},\"pipelineId\":77,"
@@ -163,8 +164,17 @@ static void start(size_t id)
               "\"node:20\",\"apiUri\":\"https://api.example.com\",\"token\":\"",
               id % 1000, id % 1000, id, id);
     for (int i = 0; i < 700; i++)
-        buf_byte(&b, (char)('a' + (i * 7 + (int)(id % 26)) % 26));
-    buf_lit(&b, "\"}}");
+        buf_byte(b, (char)('a' + (i * 7 + (int)(id % 26)) % 26));
+    buf_lit(b, "\"}");
+}
+
+static void start(size_t id)
+{
+    struct buf b = {0};
+    struct build_delivery *d = ALLOC(struct build_delivery);
+    buf_lit(&b, "{\"job\":\"start\",\"buildConfig\":");
+    write_config(&b, id);
+    buf_byte(&b, '}');
     *d = (struct build_delivery){.body = buf_view(&b), .started = INSTANT_NONE};
     deliver(d);
 }
@@ -233,6 +243,45 @@ static void measure(size_t count)
         OUTSTANDING, mine, (double)mine / OUTSTANDING, (double)(before - mine) / OUTSTANDING);
 }
 
+/* --- builds whose timer is set, with --verification timer --- */
+
+static void on_timer_kept(void *count)
+{
+    ++*(size_t *)count;
+}
+
+static void measure_timers(void)
+{
+    char dir[] = "/tmp/tenax-bench-XXXXXX", remove[64];
+    struct build_timers *t;
+    size_t kept = 0, before = mallinfo2().uordblks;
+    must(mkdtemp(dir));
+    struct err e = build_timers_new(uv_default_loop(), dir, when_now, NULL, NULL, &t);
+    must(e.code == ERR_OK);
+    for (size_t id = 0; id < OUTSTANDING; id++) {
+        char build[32];
+        struct buf config = {0};
+        snprintf(build, sizeof build, "%zu", id);
+        write_config(&config, id);
+        build_timers_set(t,
+                         &(struct build_timer){.build = str_from(build),
+                                               .at = instant_add(when_now(), (span){300000}),
+                                               .length = {300000},
+                                               .started = when_now(),
+                                               .config = buf_view(&config)},
+                         on_timer_kept, &kept);
+        buf_fini(&config);
+    }
+    while (kept < OUTSTANDING)
+        uv_run(uv_default_loop(), UV_RUN_ONCE);
+    printf("bytes that the worker holds with %u timers set: %.1f each\n", OUTSTANDING,
+           (double)(mallinfo2().uordblks - before) / OUTSTANDING);
+    build_timers_close(t);
+    uv_run(uv_default_loop(), UV_RUN_DEFAULT);
+    snprintf(remove, sizeof remove, "rm -r %s", dir);
+    must(system(remove) == 0);
+}
+
 int main(int argc, char **argv)
 {
     struct build_settings settings = {0};
@@ -263,6 +312,7 @@ int main(int argc, char **argv)
                                                                    .kube = &bench.kube,
                                                                    .status = &bench.status});
     measure(count);
+    measure_timers();
     build_worker_free(bench.worker);
     build_pod_template_free(pods);
     build_settings_free(&settings);

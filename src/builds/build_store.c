@@ -140,6 +140,14 @@ struct str build_store_text(const struct build_record *r)
     return r->record ? journal_text(r->record) : (struct str){r->text, r->len};
 }
 
+void build_store_fetch(const struct build_store *s, const struct build_record *r, struct buf *out)
+{
+    if (r->record)
+        journal_fetch(s->journal, r->record, out);
+    else
+        buf_add(out, r->text, r->len);
+}
+
 static void drop(struct build_record *r)
 {
     list_unlink(&r->node);
@@ -201,11 +209,12 @@ static void load(struct build_store *s)
     }
 }
 
-struct err build_store_open(uv_loop_t *loop, const char *dir, size_t bytes_max,
-                            struct build_store **out)
+static struct err open_it(uv_loop_t *loop, const char *dir, size_t bytes_max, bool lean,
+                          struct build_store **out)
 {
     struct build_store *s = ALLOC(struct build_store);
-    struct err e = journal_open(loop, dir, on_changed, s, &s->journal);
+    struct err e = lean ? journal_open_lean(loop, dir, on_changed, s, &s->journal)
+                        : journal_open(loop, dir, on_changed, s, &s->journal);
     if (e.code != ERR_OK) {
         free(s);
         return e;
@@ -221,6 +230,18 @@ struct err build_store_open(uv_loop_t *loop, const char *dir, size_t bytes_max,
     load(s);
     *out = s;
     return err_none();
+}
+
+struct err build_store_open(uv_loop_t *loop, const char *dir, size_t bytes_max,
+                            struct build_store **out)
+{
+    return open_it(loop, dir, bytes_max, false, out);
+}
+
+struct err build_store_open_lean(uv_loop_t *loop, const char *dir, size_t bytes_max,
+                                 struct build_store **out)
+{
+    return open_it(loop, dir, bytes_max, true, out);
 }
 
 static void on_closed(uv_handle_t *h)

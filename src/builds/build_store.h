@@ -21,6 +21,10 @@ typedef void build_store_kept(void *ctx);
  * that are there already count. ERR_LOCKED if another process has it, or another error of it. */
 NODISCARD struct err build_store_open(uv_loop_t *loop, const char *dir, size_t bytes_max,
                                       struct build_store **out);
+/* Likewise, but the texts of records are on disk alone once they are kept: build_store_fetch reads
+ * them, build_store_text does not. */
+NODISCARD struct err build_store_open_lean(uv_loop_t *loop, const char *dir, size_t bytes_max,
+                                           struct build_store **out);
 /* Waits for the disk; what is over the size is forgotten. All records are gone, and nothing is
  * called any more. Freed once the loop has turned. */
 void build_store_close(struct build_store *s);
@@ -37,6 +41,8 @@ struct build_record *build_store_add(struct build_store *s, struct str json, bui
 void build_store_remove(struct build_store *s, struct build_record *r);
 /* Valid until the record is removed. */
 struct str build_store_text(const struct build_record *r);
+/* Adds the text of a record, from wherever it is. */
+void build_store_fetch(const struct build_store *s, const struct build_record *r, struct buf *out);
 /* Calls kept (or NULL) soon, for what needs no record. */
 void build_store_call(struct build_store *s, build_store_kept *kept, void *ctx);
 

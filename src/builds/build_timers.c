@@ -134,11 +134,13 @@ size_t build_timers_count(const struct build_timers *s)
 static void fire(struct build_timers *s, struct timer *t)
 {
     struct arena a = {0};
+    struct buf text = {0};
     struct build_timer copy;
     build_due_set(&s->due, &t->due, AGAIN);
-    struct str text = arena_copy(&a, build_store_text(t->record));
-    must(read_record(text, &a, &copy));
+    build_store_fetch(s->store, t->record, &text);
+    must(read_record(buf_view(&text), &a, &copy));
     s->fired(s->ctx, &copy);
+    buf_fini(&text);
     arena_fini(&a);
 }
 
@@ -162,13 +164,16 @@ static void load(void *ctx, struct build_record *record)
 {
     struct build_timers *s = ctx;
     struct arena a = {0};
+    struct buf text = {0};
     struct build_timer t;
-    if (read_record(build_store_text(record), &a, &t)) {
+    build_store_fetch(s->store, record, &text);
+    if (read_record(buf_view(&text), &a, &t)) {
         enter(s, &t, record);
     } else {
         log_error("passed over a record of the state directory that is no timer of a build");
         build_store_remove(s->store, record);
     }
+    buf_fini(&text);
     arena_fini(&a);
 }
 
@@ -177,7 +182,7 @@ struct err build_timers_new(uv_loop_t *loop, const char *dir, instant (*now)(voi
                             struct build_timers **out)
 {
     struct build_store *store;
-    TRY(build_store_open(loop, dir, BYTES_MAX, &store));
+    TRY(build_store_open_lean(loop, dir, BYTES_MAX, &store));
     struct build_timers *s = ALLOC(struct build_timers);
     s->loop = loop;
     s->now = now;

@@ -3,7 +3,8 @@
 #define BUILDS_BUILD_TIMERS_H
 
 /* Timers of builds that outlive the process (seed 001's five minutes): one a build at most, kept on
- * disk from build_timers_set until build_timers_clear. Those of the many builds that no disk should
+ * disk from build_timers_set until build_timers_clear, and in memory without their configurations.
+ * Those of the many builds that no disk should
  * hold, over 448 MiB together, are kept once others are cleared. Loop thread only. */
 
 #include <uv.h>

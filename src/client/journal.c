@@ -22,6 +22,7 @@
 #define NEW_NAME     "journal.new"
 #define FILE_MAX     ((off_t)1 << 30)
 #define GARBAGE_MIN  ((size_t)1 << 20) /* bytes of dead lines that are worth a new file */
+#define SPARE_MAX    ((size_t)1 << 20) /* bytes of a buffer that is worth keeping */
 #define RETRY_MS     1000
 #define CHECK_DIGITS 16
 #define CHECK_SEED   0x74656e6178u /* of the checksum: part of the format */
@@ -35,6 +36,8 @@ struct journal {
     void *ctx;
     struct list records;    /* in the order of their numbers */
     struct idmap by_number; /* of the records while the file is read; else empty */
+    const char *reading;    /* the file, meanwhile */
+    bool lean;
     uint64_t next_number;
     struct buf waiting;  /* lines to be written next */
     uint64_t waiting_to; /* the number of the newest record in them, or 0 */
@@ -42,6 +45,7 @@ struct journal {
 
     /* Of the thread while busy. */
     int dir_fd, fd;
+    int new_fd;       /* of the file that has replaced the other one; -1: none */
     off_t size;       /* of the file, of what is synced */
     struct buf batch; /* what is being written */
     bool anew;        /* into a file that replaces the other one */
@@ -72,6 +76,12 @@ void journal_line(struct buf *b, uint64_t number, struct str json)
 static size_t line_len(const struct journal_record *r)
 {
     return r->len + GONE_LINE;
+}
+
+/* What stands before the text of a record. */
+static size_t head_len(uint64_t number)
+{
+    return LINE_MIN + (size_t)snprintf(NULL, 0, "{\"n\":%" PRIu64 ",\"is\":", number);
 }
 
 static bool check_line(struct str line, struct str *json)
@@ -170,9 +180,8 @@ static void replace(struct journal *j)
         return;
     }
     /* Until the folder is synced a power cut may bring the old file back, which lacks what is
-     * added next. */
-    close(j->fd);
-    j->fd = fd;
+     * added next. The loop may be reading the old one. */
+    j->new_fd = fd;
     j->size = (off_t)j->batch.len;
     sync_it(j, j->dir_fd);
 }
@@ -200,15 +209,60 @@ static void end_if_unsafe(struct journal *j)
     _exit(1);
 }
 
-/* Those of the batch are the newest but for what came in meanwhile. */
+static void leave_text(const struct journal *j, struct journal_record *r)
+{
+    if (!j->lean)
+        return;
+    free(r->text);
+    r->text = NULL;
+}
+
+/* Those of the batch are the newest but for what came in meanwhile; it stands at the file's end. */
 static void mark_kept(struct journal *j)
 {
+    off_t base = j->size - (off_t)j->batch.len;
     for (struct list *n = j->records.prev; n != &j->records; n = n->prev) {
         struct journal_record *r = LIST_OF(n, struct journal_record, node);
         if (r->kept)
             return;
-        r->kept = r->number <= j->batch_to;
+        if (r->number > j->batch_to)
+            continue;
+        r->kept = true;
+        r->at += base;
+        leave_text(j, r);
     }
+}
+
+/* All records but the newest are in the new file. */
+static void move_to_new_file(struct journal *j)
+{
+    close(j->fd);
+    j->fd = j->new_fd;
+    j->new_fd = -1;
+    LIST_EACH (n, &j->records) {
+        struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        if (r->number > j->batch_to)
+            return;
+        r->kept = true;
+        r->at = r->anew;
+        leave_text(j, r);
+    }
+}
+
+/* The batch goes before what waits, which therefore stands further behind. */
+static void put_back(struct journal *j)
+{
+    for (struct list *n = j->records.prev; n != &j->records; n = n->prev) {
+        struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        if (r->kept || r->number <= j->batch_to)
+            break;
+        r->at += (off_t)j->batch.len;
+    }
+    buf_str(&j->batch, buf_view(&j->waiting));
+    struct buf spare = j->waiting;
+    j->waiting = j->batch;
+    j->batch = spare;
+    j->waiting_to = j->waiting_to ? j->waiting_to : j->batch_to;
 }
 
 /* The batch is written; or it is not, and goes before what came in meanwhile. */
@@ -221,21 +275,21 @@ static bool settle(struct journal *j)
                       strerror(j->error));
         j->full = true;
         j->owes_anew = j->anew;
-        if (!j->anew) {
-            buf_str(&j->batch, buf_view(&j->waiting));
-            struct buf spare = j->waiting;
-            j->waiting = j->batch;
-            j->batch = spare;
-            j->waiting_to = j->waiting_to ? j->waiting_to : j->batch_to;
-        }
+        if (!j->anew)
+            put_back(j);
         j->batch.len = 0;
         return false;
     }
     if (j->full)
         log_info("%s/%s: can be written again", j->dir, FILE_NAME);
     j->full = j->owes_anew = false;
+    if (j->anew)
+        move_to_new_file(j);
+    else
+        mark_kept(j);
+    if (j->batch.cap > SPARE_MAX)
+        buf_fini(&j->batch);
     j->batch.len = 0;
-    mark_kept(j);
     return true;
 }
 
@@ -258,13 +312,37 @@ static void on_written(uv_work_t *w, int status)
         j->changed(j->ctx);
 }
 
+/* A kept record's line as it is on disk. */
+static struct str fetch_line(const struct journal *j, const struct journal_record *r,
+                             struct buf *out)
+{
+    size_t want = head_len(r->number) + r->len + strlen("}\n"), done = 0, before = out->len;
+    char *to = buf_room(out, want);
+    ssize_t n = 1;
+    while (done < want && (n > 0 || (n < 0 && errno == EINTR))) {
+        n = pread(j->fd, to + done, want - done, r->at + (off_t)done);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    if (done < want) {
+        log_error("%s/%s: cannot be read: %s; ending", j->dir, FILE_NAME,
+                  n < 0 ? strerror(errno) : "it is too short");
+        _exit(1);
+    }
+    out->len += want;
+    return (struct str){out->at + before, want};
+}
+
 /* A new file has every record that is there, the waiting ones too. */
 static void fill_anew(struct journal *j)
 {
     j->batch.len = j->waiting.len = 0;
     LIST_EACH (n, &j->records) {
-        const struct journal_record *r = LIST_OF(n, struct journal_record, node);
-        journal_line(&j->batch, r->number, journal_text(r));
+        struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        r->anew = (off_t)j->batch.len;
+        if (r->text)
+            journal_line(&j->batch, r->number, journal_text(r));
+        else
+            fetch_line(j, r, &j->batch);
     }
     j->batch_to = j->next_number - 1;
     j->waiting_to = 0;
@@ -306,13 +384,28 @@ struct list *journal_records(struct journal *j)
     return &j->records;
 }
 
+void journal_fetch(const struct journal *j, const struct journal_record *r, struct buf *out)
+{
+    struct buf line = {0};
+    struct str json;
+    if (r->text) {
+        buf_str(out, journal_text(r));
+        return;
+    }
+    struct str whole = fetch_line(j, r, &line);
+    if (!check_line((struct str){whole.at, whole.len - 1}, &json)) {
+        log_error("%s/%s: what is kept has changed on disk; ending", j->dir, FILE_NAME);
+        _exit(1);
+    }
+    buf_add(out, whole.at + head_len(r->number), r->len);
+    buf_fini(&line);
+}
+
 static struct journal_record *new_record(struct journal *j, uint64_t number, struct str json)
 {
-    struct journal_record *r = alloc_get(sizeof *r + json.len);
+    struct journal_record *r = ALLOC(struct journal_record);
     r->number = number;
-    r->kept = false;
     r->len = (uint32_t)json.len;
-    memcpy(r->text, json.at, json.len);
     list_init(&r->node);
     list_append(&j->records, &r->node);
     j->live += line_len(r);
@@ -323,6 +416,8 @@ struct journal_record *journal_add(struct journal *j, struct str json)
 {
     must(json.len > 0 && json.len < UINT32_MAX && !memchr(json.at, '\n', json.len));
     struct journal_record *r = new_record(j, j->next_number++, json);
+    r->text = alloc_text(json.at, json.len);
+    r->at = (off_t)j->waiting.len;
     journal_line(&j->waiting, r->number, json);
     j->waiting_to = r->number;
     begin_batch(j);
@@ -333,6 +428,7 @@ static void drop_record(struct journal *j, struct journal_record *r)
 {
     j->live -= line_len(r);
     list_unlink(&r->node);
+    free(r->text);
     free(r);
 }
 
@@ -352,6 +448,9 @@ static void on_is(void *ctx, uint64_t number, struct str json)
         return; /* a line that was doubled by hand */
     struct journal_record *r = new_record(j, number, json);
     r->kept = true;
+    r->at = json.at - j->reading - (off_t)head_len(number);
+    if (!j->lean)
+        r->text = alloc_text(json.at, json.len);
     j->next_number = number + 1;
     idmap_put(&j->by_number, (struct id){0, number}, r);
 }
@@ -379,6 +478,7 @@ static struct err read_file(struct journal *j)
            (n = pread(j->fd, b.at + b.len, (size_t)st.st_size - b.len, (off_t)b.len)) > 0)
         b.len += (size_t)n;
     bool whole = b.len == (size_t)st.st_size;
+    j->reading = b.at;
     size_t damaged = journal_read(buf_view(&b), &(struct journal_reader){on_is, on_gone, j});
     idmap_fini(&j->by_number);
     buf_fini(&b);
@@ -395,9 +495,10 @@ static struct err begin_anew(struct journal *j)
     fill_anew(j);
     j->error = 0;
     replace(j);
-    j->batch.len = 0;
+    buf_fini(&j->batch);
     if (j->error)
         return err_make(ERR_IO, "%.100s/%s: %s", j->dir, FILE_NAME, strerror(j->error));
+    move_to_new_file(j);
     return err_none();
 }
 
@@ -461,6 +562,8 @@ static void free_journal(struct journal *j)
         drop_record(j, LIST_OF(j->records.next, struct journal_record, node));
     if (j->fd >= 0)
         close(j->fd);
+    if (j->new_fd >= 0)
+        close(j->new_fd);
     if (j->dir_fd >= 0)
         close(j->dir_fd);
     buf_fini(&j->waiting);
@@ -469,17 +572,19 @@ static void free_journal(struct journal *j)
     free(j);
 }
 
-struct err journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx), void *ctx,
-                        struct journal **out)
+static struct err open_it(uv_loop_t *loop, const char *dir, bool lean, void (*changed)(void *ctx),
+                          void *ctx, struct journal **out)
 {
     struct journal *j = ALLOC(struct journal);
     *j = (struct journal){.loop = loop,
                           .dir = alloc_text(dir, strlen(dir)),
                           .changed = changed,
                           .ctx = ctx,
+                          .lean = lean,
                           .next_number = 1,
                           .dir_fd = -1,
-                          .fd = -1};
+                          .fd = -1,
+                          .new_fd = -1};
     list_init(&j->records);
     struct err e = open_files(j);
     if (e.code != ERR_OK) {
@@ -490,6 +595,18 @@ struct err journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *
     j->retry.data = j;
     *out = j;
     return err_none();
+}
+
+struct err journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx), void *ctx,
+                        struct journal **out)
+{
+    return open_it(loop, dir, false, changed, ctx, out);
+}
+
+struct err journal_open_lean(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
+                             void *ctx, struct journal **out)
+{
+    return open_it(loop, dir, true, changed, ctx, out);
 }
 
 static void on_closed(uv_handle_t *h)

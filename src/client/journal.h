@@ -12,25 +12,33 @@
  * which counted as kept. When most of the file is of records that are gone, it is written anew
  * beside the old one, which it then replaces.
  *
+ * Texts are in memory, too, unless the journal was opened as a lean one: then those of kept records
+ * are on disk alone, so that memory follows the number of records and not their size.
+ *
  * While the disk is full nothing more becomes kept, and it is tried again every second. After a
- * failed sync nobody knows what the disk has: the process ends, and its restart reads the file. */
+ * failed sync nobody knows what the disk has: the process ends, and its restart reads the file. So
+ * it does if the disk does not give back what is kept. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <uv.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/must.h"
 #include "base/str.h"
 
 struct journal_record {
     struct list node;
     uint64_t number;
-    bool kept;
+    off_t at;   /* of its line, in the file; until it is kept, in what is to be written */
+    off_t anew; /* of its line in the file that is to replace this one */
     uint32_t len;
-    char text[]; /* of the record */
+    bool kept;
+    char *text; /* NULL: on disk alone */
 };
 
 struct journal;
@@ -39,6 +47,9 @@ struct journal;
  * if another process has it. changed is called on the loop after records have become kept. */
 NODISCARD struct err journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
                                   void *ctx, struct journal **out);
+/* Likewise a lean one. */
+NODISCARD struct err journal_open_lean(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
+                                       void *ctx, struct journal **out);
 /* Waits for what is being written, writes the rest, and closes it. */
 void journal_close(struct journal *j);
 
@@ -50,10 +61,15 @@ struct journal_record *journal_add(struct journal *j, struct str json);
 /* It is not needed any more. A crash soon after may bring it back once. */
 void journal_remove(struct journal *j, struct journal_record *r);
 
+/* Not of a lean journal. */
 static inline struct str journal_text(const struct journal_record *r)
 {
+    must(r->text);
     return (struct str){r->text, r->len};
 }
+
+/* Adds the text of a record, wherever it is. */
+void journal_fetch(const struct journal *j, const struct journal_record *r, struct buf *out);
 
 /* What a file says: calls `is` for each record that was added and `gone` for each removal, in
  * order; returns how many lines are damaged. */

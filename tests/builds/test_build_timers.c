@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "build_rig.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -220,6 +221,39 @@ static void many_timers_of_the_past_fire_in_slices(void **state)
     rig_close(r);
 }
 
+static void set_with(struct rig *r, struct build_timers *t, int i, struct str config)
+{
+    char build[32];
+    snprintf(build, sizeof build, "build-%d", i);
+    const struct build_timer timer = {.build = str_from(build),
+                                      .at = {rig_now.ms + HOUR},
+                                      .length = {HOUR},
+                                      .started = rig_now,
+                                      .config = config};
+    build_timers_set(t, &timer, rig_kept, r);
+}
+
+/* At most 1 KiB a build, though most of a message is its token. */
+static void a_timer_takes_little_memory_whatever_its_message(void **state)
+{
+    struct rig *r = *state;
+    enum { COUNT_OF = 5000, AT_MOST = 1024 };
+    static char config[4000];
+    memset(config, 'x', sizeof config);
+    struct build_timers *t = open_it(r);
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < COUNT_OF; i++)
+        set_with(r, t, i, (struct str){config, sizeof config});
+    RIG_AWAIT(r, r->kept == COUNT_OF);
+    assert_true(mallinfo2().uordblks - before < (size_t)COUNT_OF * AT_MOST);
+    rig_close(r);
+    before = mallinfo2().uordblks;
+    t = open_it(r);
+    assert_int_equal(build_timers_count(t), COUNT_OF);
+    assert_true(mallinfo2().uordblks - before < (size_t)COUNT_OF * AT_MOST);
+    rig_close(r);
+}
+
 static void files_are_for_their_owner_alone_and_one_process(void **state)
 {
     struct rig *r = *state;
@@ -262,6 +296,7 @@ int main(void)
         T(timers_survive_a_kill),
         T(a_clock_that_was_set_back_delays_it_by_its_length_at_most),
         T(many_timers_of_the_past_fire_in_slices),
+        T(a_timer_takes_little_memory_whatever_its_message),
         T(files_are_for_their_owner_alone_and_one_process),
         T(after_closing_nothing_is_called_any_more),
     };

@@ -8,7 +8,9 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@ struct fixture {
     char dir[64], file[96];
     struct journal *journal;
     int changes;
+    bool lean;
 };
 
 static void changed(void *ctx)
@@ -28,18 +31,23 @@ static void changed(void *ctx)
 
 static struct err open_it(struct fixture *f)
 {
-    return journal_open(&f->loop, f->dir, changed, f, &f->journal);
+    return (f->lean ? journal_open_lean : journal_open)(&f->loop, f->dir, changed, f, &f->journal);
 }
 
-static void begin(struct fixture *f)
+static void begin_as(struct fixture *f, bool lean)
 {
-    *f = (struct fixture){0};
+    *f = (struct fixture){.lean = lean};
     strcpy(f->dir, "/tmp/tenax-journal-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     strcat(f->dir, "/a/b");
     snprintf(f->file, sizeof f->file, "%s/journal", f->dir);
     assert_int_equal(uv_loop_init(&f->loop), 0);
     assert_int_equal(open_it(f).code, ERR_OK);
+}
+
+static void begin(struct fixture *f)
+{
+    begin_as(f, false);
 }
 
 static void close_it(struct fixture *f)
@@ -243,6 +251,109 @@ static void the_file_does_not_grow_for_ever(void **state)
     end(&f);
 }
 
+/* The n-th text, of some length. */
+static struct str nth(unsigned n, char *to)
+{
+    int head = snprintf(to, 32, "\"%u-", n);
+    size_t len = (size_t)head + n * 7919 % 3000;
+    memset(to + head, 'a' + (int)(n % 26), len - (size_t)head);
+    to[len++] = '"';
+    return (struct str){to, len};
+}
+
+/* Each record reads back as what it was, and has its text in memory only until it is kept. */
+static size_t check_all(struct fixture *f)
+{
+    static char text[4096];
+    size_t count = 0;
+    LIST_EACH (n, journal_records(f->journal)) {
+        const struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        struct buf b = {0};
+        journal_fetch(f->journal, r, &b);
+        struct str wanted = nth((unsigned)strtoul(b.at + 1, NULL, 10), text);
+        assert_int_equal(b.len, wanted.len);
+        assert_memory_equal(b.at, wanted.at, b.len);
+        assert_int_equal(r->text == NULL, r->kept && f->lean);
+        buf_fini(&b);
+        count++;
+    }
+    return count;
+}
+
+static struct journal_record *first(struct fixture *f)
+{
+    return LIST_OF(journal_records(f->journal)->next, struct journal_record, node);
+}
+
+/* Over batches, new files and restarts: 6 MB come, and most of it goes. */
+static void a_lean_one_has_its_texts_on_disk(void **state)
+{
+    (void)state;
+    static char text[4096];
+    for (int lean = 0; lean < 2; lean++) {
+        struct fixture f;
+        size_t live = 0;
+        begin_as(&f, lean);
+        for (unsigned n = 0; n < 4000; n++, live++) {
+            journal_add(f.journal, nth(n, text));
+            if (n % 5)
+                uv_run(&f.loop, UV_RUN_NOWAIT);
+            for (; live > 50 && n % 3 == 0; live--)
+                journal_remove(f.journal, first(&f));
+            if (n % 61 == 0)
+                assert_int_equal(check_all(&f), live + 1);
+            if (n % 977 == 0)
+                reopen(&f);
+        }
+        struct stat st;
+        assert_int_equal(stat(f.file, &st), 0);
+        assert_true(st.st_size < 3 << 20);
+        reopen(&f);
+        assert_int_equal(check_all(&f), live);
+        end(&f);
+    }
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit l;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &l), 0);
+    l.rlim_cur = bytes < l.rlim_max ? bytes : l.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+}
+
+/* What a batch that failed has is written before what came in meanwhile. */
+static void a_lean_one_knows_where_its_texts_are_after_a_full_disk(void **state)
+{
+    (void)state;
+    static char text[4096];
+    struct fixture f;
+    begin_as(&f, true);
+    signal(SIGXFSZ, SIG_IGN);
+    for (unsigned n = 0; n < 10; n++)
+        journal_add(f.journal, nth(n, text));
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    struct stat st;
+    assert_int_equal(stat(f.file, &st), 0);
+    limit_files((rlim_t)st.st_size + 10);
+    journal_remove(f.journal, first(&f)); /* a batch of this alone */
+    for (unsigned n = 10; n < 20; n++)
+        journal_add(f.journal, nth(n, text));
+    for (int i = 0; i < 3; i++) /* the batch, and a try or two */
+        uv_run(&f.loop, UV_RUN_ONCE);
+    for (unsigned n = 20; n < 30; n++)
+        journal_add(f.journal, nth(n, text));
+    assert_int_equal(check_all(&f), 29);
+    assert_false(LIST_OF(journal_records(f.journal)->prev, struct journal_record, node)->kept);
+    limit_files(RLIM_INFINITY);
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    assert_true(LIST_OF(journal_records(f.journal)->prev, struct journal_record, node)->kept);
+    assert_int_equal(check_all(&f), 29);
+    reopen(&f);
+    assert_int_equal(check_all(&f), 29);
+    end(&f);
+}
+
 static void a_directory_that_cannot_be_made_is_named(void **state)
 {
     (void)state;
@@ -265,6 +376,8 @@ int main(void)
         cmocka_unit_test(a_file_that_was_cut_off_anywhere_keeps_what_is_whole),
         cmocka_unit_test(a_damaged_line_is_passed_over),
         cmocka_unit_test(the_file_does_not_grow_for_ever),
+        cmocka_unit_test(a_lean_one_has_its_texts_on_disk),
+        cmocka_unit_test(a_lean_one_knows_where_its_texts_are_after_a_full_disk),
         cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
