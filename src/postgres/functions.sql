@@ -151,11 +151,13 @@ BEGIN
     DELETE FROM tenax.records WHERE shard = shard_ AND key = ANY (gone_);
 END $$;
 
--- Records hold everything up to that batch: the log may let go of it.
-CREATE OR REPLACE FUNCTION tenax.flushed(shard_ bigint, epoch_ bigint, seq_ bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Records hold everything up to that batch, and what was acknowledged before at_, in microseconds
+-- of Unix time, if it is not 0: the log may let go of it.
+CREATE OR REPLACE FUNCTION tenax.flushed(shard_ bigint, epoch_ bigint, seq_ bigint, at_ bigint)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE tenax.shard SET flushed = greatest(flushed, seq_)
+    UPDATE tenax.shard SET flushed = greatest(flushed, seq_),
+            flushed_at = greatest(flushed_at, to_timestamp(at_ / 1000000.0))
         WHERE shard = shard_ AND epoch = epoch_ AND seq >= seq_;
     IF NOT FOUND THEN
         PERFORM tenax.fence(shard_, epoch_, seq_);
@@ -170,6 +172,9 @@ DECLARE
     used boolean;
 BEGIN
     SELECT (log_current + 1) % 4 INTO slot FROM tenax.shard WHERE shard = shard_ AND epoch = epoch_;
+    IF slot IS NULL THEN
+        PERFORM tenax.fence(shard_, epoch_, NULL);
+    END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM tenax.log_%s WHERE shard = $1)', slot) INTO used USING shard_;
     IF used THEN
         RETURN false;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "postgres/pg_log.h"
 
+#include <string.h>
+
 /* --- appending --- */
 
 struct err pg_log_send(struct pg *pg, int shard, uint64_t epoch, uint64_t seq, struct str batch,
@@ -61,6 +63,18 @@ struct err pg_log_each(struct pg *pg, int shard, uint64_t from,
     return pg_each(pg, &s, params, 2, each_batch, &e);
 }
 
+struct err pg_log_some(struct pg *pg, int shard, uint64_t from, uint64_t upto, int most,
+                       struct err (*fn)(void *ctx, uint64_t seq, struct str batch), void *ctx)
+{
+    static const struct pg_statement s = {
+        "log_some", "SELECT seq, batch FROM tenax.log WHERE shard = $1::bigint AND seq >= "
+                    "$2::bigint AND seq <= $3::bigint ORDER BY seq LIMIT $4::bigint"};
+    struct each e = {.fn = fn, .ctx = ctx};
+    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)from),
+                                pg_number((int64_t)upto), pg_number(most)};
+    return pg_each(pg, &s, params, 4, each_batch, &e);
+}
+
 static struct err each_record(void *ctx, const struct pg_rows *row)
 {
     const struct each *e = ctx;
@@ -92,29 +106,62 @@ NODISCARD static struct err ask(struct pg *pg, const struct pg_statement *s,
     return err_none();
 }
 
-struct err pg_log_has(struct pg *pg, int shard, uint64_t epoch, uint64_t seq, bool *has)
+struct err pg_log_first(struct pg *pg, int shard, uint64_t *first)
 {
     static const struct pg_statement s = {
-        "log_has",
-        "SELECT (e.first_seq - 1 <= $3::bigint AND $3::bigint <= coalesce((SELECT min(n.first_seq) "
-        "- 1 FROM tenax.epochs n WHERE n.shard = e.shard AND n.epoch > e.epoch), s.seq))::int FROM "
-        "tenax.epochs e JOIN tenax.shard s USING (shard) WHERE e.shard = $1::bigint AND e.epoch = "
-        "$2::bigint"};
-    uint64_t answer;
-    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch),
-                                pg_number((int64_t)seq)};
-    TRY(ask(pg, &s, params, 3, &answer, NULL));
-    *has = answer;
-    return err_none();
+        "log_first",
+        "SELECT CASE WHEN count(l.seq) = 0 THEN s.seq + 1 WHEN max(l.seq) = s.seq AND count(l.seq) "
+        "= s.seq + 1 - min(l.seq) THEN min(l.seq) ELSE 0 END FROM tenax.shard s LEFT JOIN "
+        "tenax.log l USING (shard) WHERE s.shard = $1::bigint GROUP BY s.seq"};
+    struct pg_param params[] = {pg_number(shard)};
+    return ask(pg, &s, params, 1, first, NULL);
+}
+
+struct err pg_log_place(struct pg *pg, int shard, uint64_t epoch, struct pg_log_place *out)
+{
+    static const struct pg_statement s = {
+        "log_place",
+        "SELECT uuid_send(v.cluster), s.seq, s.flushed, EXISTS (SELECT FROM tenax.epochs e WHERE "
+        "e.shard = s.shard AND e.epoch = $2::bigint)::int, (SELECT min(e.epoch) FROM tenax.epochs "
+        "e WHERE e.shard = s.shard), coalesce((SELECT min(e.first_seq) - 1 FROM tenax.epochs e "
+        "WHERE e.shard = s.shard AND e.epoch > $2::bigint), s.seq) FROM tenax.shard s, "
+        "tenax.schema_version v WHERE s.shard = $1::bigint"};
+    struct pg_rows *rows;
+    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch)};
+    *out = (struct pg_log_place){0};
+    TRY(pg_run(pg, &s, params, 2, &rows));
+    bool any = pg_rows_count(rows) == 1 && pg_get(rows, 0, 0).len == sizeof out->cluster;
+    if (any) {
+        memcpy(out->cluster, pg_get(rows, 0, 0).at, sizeof out->cluster);
+        out->seq = (uint64_t)pg_get_int(rows, 0, 1);
+        out->flushed = (uint64_t)pg_get_int(rows, 0, 2);
+        out->known = pg_get_int(rows, 0, 3);
+        out->oldest = (uint64_t)pg_get_int(rows, 0, 4);
+        out->last = (uint64_t)pg_get_int(rows, 0, 5);
+    }
+    pg_rows_free(rows);
+    return any ? err_none() : err_make(ERR_NOT_FOUND, "there is no shard %d in PostgreSQL", shard);
 }
 
 /* --- letting go --- */
 
-struct err pg_log_flushed(struct pg *pg, int shard, uint64_t epoch, uint64_t seq)
+struct err pg_log_flushed(struct pg *pg, int shard, uint64_t epoch, uint64_t seq, int64_t at)
 {
     static const struct pg_statement s = {
-        "log_flushed", "SELECT tenax.flushed($1::bigint, $2::bigint, $3::bigint)"};
-    return call(pg, &s, shard, epoch, seq);
+        "log_flushed", "SELECT tenax.flushed($1::bigint, $2::bigint, $3::bigint, $4::bigint)"};
+    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch),
+                                pg_number((int64_t)seq), pg_number(at)};
+    return pg_run(pg, &s, params, 4, NULL);
+}
+
+struct err pg_log_clock(struct pg *pg, int64_t *at)
+{
+    static const struct pg_statement s = {
+        "log_clock", "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"};
+    uint64_t answer;
+    TRY(ask(pg, &s, NULL, 0, &answer, NULL));
+    *at = (int64_t)answer;
+    return err_none();
 }
 
 struct err pg_log_rotate(struct pg *pg, int shard, uint64_t epoch, bool *done)
@@ -138,16 +185,17 @@ NODISCARD static struct err let_go(struct pg *pg, int shard, uint64_t epoch, uin
 
 /* A lock that keeps writers and readers waiting is asked for only where something is to be gained.
  */
-struct err pg_log_let_go(struct pg *pg, int shard, uint64_t epoch)
+struct err pg_log_let_go(struct pg *pg, int shard, uint64_t epoch, uint64_t held)
 {
     static const struct pg_statement s = {
         "log_old",
         "SELECT coalesce(sum(1 << t.slot), 0)::bigint FROM tenax.log_tables($1::bigint) t, "
         "tenax.shard s WHERE s.shard = $1::bigint AND t.slot <> s.log_current AND t.last <= "
-        "s.flushed"};
+        "least(s.flushed, $2::bigint)"};
     uint64_t slots;
-    struct pg_param params[] = {pg_number(shard)};
-    TRY(ask(pg, &s, params, 1, &slots, NULL));
+    struct pg_param params[] = {pg_number(shard),
+                                pg_number(held > INT64_MAX ? INT64_MAX : (int64_t)held)};
+    TRY(ask(pg, &s, params, 2, &slots, NULL));
     for (uint64_t slot = 0; slot < PG_LOG_TABLES; slot++)
         if (slots >> slot & 1)
             TRY(let_go(pg, shard, epoch, slot));
@@ -162,16 +210,6 @@ struct err pg_log_size(struct pg *pg, int shard, uint64_t *all, uint64_t *curren
         "FROM tenax.log_tables($1::bigint) t, tenax.shard s WHERE s.shard = $1::bigint"};
     struct pg_param params[] = {pg_number(shard)};
     return ask(pg, &s, params, 1, all, current);
-}
-
-struct err pg_log_full(struct pg *pg, int shard, uint64_t *last)
-{
-    static const struct pg_statement s = {
-        "log_full",
-        "SELECT t.last FROM tenax.log_tables($1::bigint) t, tenax.shard s WHERE s.shard = "
-        "$1::bigint AND t.slot <> s.log_current AND t.last > s.flushed ORDER BY t.last LIMIT 1"};
-    struct pg_param params[] = {pg_number(shard)};
-    return ask(pg, &s, params, 1, last, NULL);
 }
 
 struct err pg_records_flush(struct pg *pg, int shard, uint64_t epoch, struct str keys,

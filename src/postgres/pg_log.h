@@ -21,21 +21,40 @@ NODISCARD struct err pg_log_begin(struct pg *pg, int shard, uint64_t epoch, uint
 NODISCARD struct err pg_log_each(struct pg *pg, int shard, uint64_t from,
                                  struct err (*fn)(void *ctx, uint64_t seq, struct str batch),
                                  void *ctx);
-/* Whether epoch had batch `seq` as its last one so far, or had just begun after it; its batches are
- * then those that a copy of that epoch and number was made of. */
-NODISCARD struct err pg_log_has(struct pg *pg, int shard, uint64_t epoch, uint64_t seq, bool *has);
+/* The same up to `upto`, and for `most` batches. */
+NODISCARD struct err pg_log_some(struct pg *pg, int shard, uint64_t from, uint64_t upto, int most,
+                                 struct err (*fn)(void *ctx, uint64_t seq, struct str batch),
+                                 void *ctx);
+/* The first batch that pg_log_each has, if none is missing after it; one above the last, if it has
+ * none. 0: some are missing. */
+NODISCARD struct err pg_log_first(struct pg *pg, int shard, uint64_t *first);
 
-/* Records hold everything up to that batch. */
-NODISCARD struct err pg_log_flushed(struct pg *pg, int shard, uint64_t epoch, uint64_t seq);
+struct pg_log_place {
+    char cluster[16]; /* which schema it is: a UUID */
+    uint64_t seq, flushed;
+    bool known;      /* the epoch */
+    uint64_t oldest; /* that is known */
+    uint64_t last;   /* batch of the epoch, if it is known, or of those before it */
+};
+
+/* What PostgreSQL says to a copy that the owner of some epoch has made. ERR_NOT_FOUND: there is no
+ * such shard. */
+NODISCARD struct err pg_log_place(struct pg *pg, int shard, uint64_t epoch,
+                                  struct pg_log_place *out);
+
+/* Records hold everything up to that batch, and all that was acknowledged before `at`, by
+ * pg_log_clock; 0: no word on that. */
+NODISCARD struct err pg_log_flushed(struct pg *pg, int shard, uint64_t epoch, uint64_t seq,
+                                    int64_t at);
+/* PostgreSQL's clock, in microseconds of Unix time. */
+NODISCARD struct err pg_log_clock(struct pg *pg, int64_t *at);
 /* The log goes on in its next table; *done is false if that is not empty. */
 NODISCARD struct err pg_log_rotate(struct pg *pg, int shard, uint64_t epoch, bool *done);
-/* Empties the tables that nobody needs. That somebody reads one is no error: it is for next time.
- */
-NODISCARD struct err pg_log_let_go(struct pg *pg, int shard, uint64_t epoch);
+/* Empties the tables that have no batch after `held`, and none that records lack. That somebody
+ * reads one is no error: it is for next time. */
+NODISCARD struct err pg_log_let_go(struct pg *pg, int shard, uint64_t epoch, uint64_t held);
 /* What the tables take on the disk that are not empty, and what the current one does. */
 NODISCARD struct err pg_log_size(struct pg *pg, int shard, uint64_t *all, uint64_t *current);
-/* The oldest table but the current one that records lack something of: its last batch; 0: none. */
-NODISCARD struct err pg_log_full(struct pg *pg, int shard, uint64_t *last);
 
 /* Calls fn for all records. */
 NODISCARD struct err pg_records_each(struct pg *pg, int shard,

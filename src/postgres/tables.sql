@@ -8,6 +8,8 @@ CREATE TABLE tenax.schema_version (
     version int NOT NULL,
     -- A program that knows this version, or a later one, may use the schema.
     compatible int NOT NULL,
+    -- Of this schema and no other: what servers keep of it elsewhere says so.
+    cluster uuid NOT NULL DEFAULT gen_random_uuid(),
     changed_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -19,6 +21,8 @@ CREATE TABLE tenax.shard (
     epoch bigint NOT NULL DEFAULT 0,
     seq bigint NOT NULL DEFAULT 0,
     flushed bigint NOT NULL DEFAULT 0,
+    -- Records show everything that was acknowledged before this moment.
+    flushed_at timestamptz NOT NULL DEFAULT now(),
     log_current smallint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 

@@ -301,6 +301,11 @@ NODISCARD static struct err check_entry(const char *dir, const char *name)
                         name);
     if (is_ours(name))
         return err_none();
+    if (strncmp(name, "cache", 5) == 0)
+        return err_make(ERR_USAGE,
+                        "%.150s is the root directory of a server on PostgreSQL: start it with "
+                        "--postgres",
+                        dir);
     return err_make(ERR_USAGE,
                     "%.150s is not a root directory, and not empty: it has '%.60s'; name another "
                     "folder, which will be created",

@@ -304,9 +304,9 @@ static void postgres_release(struct log *base, uint64_t number)
     if (l->failed.code != ERR_OK || pg_is_broken(l->pg))
         return;
     be_patient(l);
-    struct err e = pg_log_flushed(l->pg, l->settings.shard, l->settings.epoch, number);
+    struct err e = pg_log_flushed(l->pg, l->settings.shard, l->settings.epoch, number, 0);
     if (e.code == ERR_OK)
-        e = pg_log_let_go(l->pg, l->settings.shard, l->settings.epoch);
+        e = pg_log_let_go(l->pg, l->settings.shard, l->settings.epoch, number);
     if (e.code != ERR_OK)
         log_warn("the log in PostgreSQL keeps what nobody needs: %s", e.msg);
 }
@@ -333,6 +333,18 @@ NODISCARD static struct err check_from(const struct log_postgres *l)
         (unsigned long long)l->first, (unsigned long long)l->durable, (unsigned long long)from);
 }
 
+/* Rows that are in records stay until their table is emptied. */
+NODISCARD static struct err look_further_back(struct log_postgres *l)
+{
+    uint64_t first;
+    if (!l->settings.all)
+        return err_none();
+    TRY(pg_log_first(l->pg, l->settings.shard, &first));
+    if (first > 0 && first < l->first)
+        l->first = first;
+    return err_none();
+}
+
 NODISCARD static struct err open_log(struct log_postgres *l)
 {
     const struct log_postgres_settings *s = &l->settings;
@@ -347,6 +359,7 @@ NODISCARD static struct err open_log(struct log_postgres *l)
     }
     l->durable = l->last = shard.seq;
     l->first = shard.flushed + 1;
+    TRY(look_further_back(l));
     return check_from(l);
 }
 

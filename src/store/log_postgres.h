@@ -23,6 +23,7 @@ struct log_postgres_settings {
     uint64_t epoch; /* of which the caller is the owner */
     uint64_t from;  /* the first batch that tables do not hold */
     bool begin;     /* an empty shard begins with `from` */
+    bool all;       /* what is in records counts as well, as long as the log still has it */
     /* Until when the caller owns the shard, by pg_now; asked before each wait, on the log's thread.
      * NULL: for ever, and PostgreSQL has pg.timeout to come back. */
     mono (*owned_until)(void *ctx);

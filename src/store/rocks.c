@@ -36,7 +36,7 @@ static void sweep_options(const char *dir)
         closedir(d);
 }
 
-NODISCARD static struct err open_db(struct rocks *r)
+struct err rocks_open_db(struct rocks *r)
 {
     char *text = NULL;
     r->db = rocksdb_open(r->options, r->dir, &text);
@@ -82,7 +82,7 @@ NODISCARD static struct err apply_log(struct rocks *r)
 NODISCARD static struct err open_mended(struct rocks *r)
 {
     struct err e = err_none();
-    while (r->hurt || (e = open_db(r)).code != ERR_OK) {
+    while (r->hurt || (e = rocks_open_db(r)).code != ERR_OK) {
         if (!r->hurt)
             return e;
         uint64_t table = r->hurt;
@@ -132,6 +132,8 @@ NODISCARD static struct err open_tables_and_log(struct rocks *r)
 NODISCARD static struct err open_checked(struct rocks *r)
 {
     struct err e;
+    if (r->foreign)
+        return rocks_foreign_open(r);
     TRY(wal_sync(r->dir));
     TRY(rocks_check_inventory(r, r->lossy));
     TRY(inventory_check_new(r->dir));
@@ -183,7 +185,7 @@ static void await_snapshots(struct rocks *r)
 NODISCARD static struct err renew_db(struct rocks *r)
 {
     struct err e = err_none();
-    if (r->hurt)
+    if (r->hurt && !r->foreign)
         TRY(rocks_check_room_to_mend(r));
     else if (r->broken)
         e = rocks_check_room(r, REOPEN_ROOM);
@@ -198,7 +200,8 @@ NODISCARD static struct err renew_db(struct rocks *r)
     e = open_checked(r);
     if (e.code != ERR_OK) {
         rocks_close_db(r);
-        open_for_reads(r);
+        if (!r->foreign)
+            open_for_reads(r);
     }
     return e;
 }
@@ -232,7 +235,13 @@ static void rocks_close(struct store *s)
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
     await_snapshots(r);
-    if (!r->broken) {
+    rocks_foreign_stop(r);
+    if (!r->broken && r->foreign) {
+        /* Then the next start need not read it from PostgreSQL. */
+        struct err e = rocks_flush(r);
+        if (e.code != ERR_OK)
+            log_warn("%s is not up to date: %s", r->dir, e.msg);
+    } else if (!r->broken) {
         /* Waits for background work to end. */
         rocks_close_db(r);
         rocks_note_files(r);
@@ -244,7 +253,7 @@ static void rocks_close(struct store *s)
 NODISCARD static struct err open_or_read(struct rocks *r)
 {
     struct err e = open_checked(r);
-    if (e.code != ERR_DISK_FULL)
+    if (e.code != ERR_DISK_FULL || r->foreign)
         return e;
     rocks_close_db(r);
     open_for_reads(r);
@@ -284,7 +293,7 @@ static struct err rocks_failure(const struct store *s)
 
 NODISCARD static struct err open_and_start(struct rocks *r)
 {
-    if (mkdir(r->dir, 0700) != 0 && errno != EEXIST)
+    if (!r->foreign && mkdir(r->dir, 0700) != 0 && errno != EEXIST)
         return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
                         strerror(errno));
     TRY(open_or_read(r));

@@ -21,7 +21,7 @@ static char *write_tables(struct rocks *r, const rocksdb_writeoptions_t *how, co
 {
     char *text = NULL;
     fill_writes(r->writes, b);
-    rocks_number_put(r->writes, number);
+    rocks_number_put(r, number);
     rocksdb_write(r->db, how, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     if (b->bytes > ROCKS_KEEP_MAX) {

@@ -40,11 +40,20 @@ NODISCARD static struct err append(struct rocks *r, bool sync, uint64_t *number)
     return e;
 }
 
-/* Every error of the log is ERR_STORE, except for a full disk. */
+/* Every error of the log is ERR_STORE, except for a full disk, and what only PostgreSQL says. */
 static struct err err_of_log(struct err e)
 {
-    if (e.code != ERR_OK && e.code != ERR_DISK_FULL)
+    switch (e.code) {
+    case ERR_OK:
+    case ERR_DISK_FULL:
+    case ERR_FENCED:
+    case ERR_POSTGRES:
+    case ERR_POSTGRES_LOST:
+    case ERR_POSTGRES_REFUSED:
+        break;
+    default:
         e.code = ERR_STORE;
+    }
     return e;
 }
 
@@ -91,7 +100,9 @@ static void commit_batch(struct rocks *r)
         return;
     }
     end(r, r->in_log ? apply(r) : write_batch(r));
-    if (!r->broken)
+    if (!r->broken && r->foreign)
+        rocks_foreign_note(r);
+    else if (!r->broken)
         rocks_note_commit(r);
 }
 

@@ -9,6 +9,7 @@
 #include "base/must.h"
 #include "store/log_file.h"
 #include "store/rocks_error.h"
+#include "store/rocks_foreign.h"
 #include "store/rocks_internal.h"
 
 /* Options for which the C API has no function. A restart leaves the contents of the log in
@@ -128,6 +129,7 @@ void rocks_close_db(struct rocks *r)
 {
     must(r->cursors == 0 && r->snapshots == 0);
     rocks_pace_watch(r->pace, NULL);
+    rocks_foreign_stop(r);
     rocks_log_close(r);
     if (r->db)
         rocksdb_close(r->db);
@@ -152,14 +154,26 @@ void rocks_free(struct rocks *r)
     pthread_cond_destroy(&r->to_loop);
     pthread_cond_destroy(&r->unused);
     pthread_mutex_destroy(&r->lock);
+    rocks_foreign_free(r->foreign);
     free(r->dir);
     free(r);
+}
+
+static char *dir_of(const struct rocks_settings *settings)
+{
+    struct buf path = {0};
+    buf_str(&path, str_from(settings->dir));
+    if (settings->foreign)
+        buf_lit(&path, "/" ROCKS_FOREIGN_FOLDER);
+    buf_byte(&path, '\0');
+    return path.at;
 }
 
 struct rocks *rocks_new(const struct rocks_settings *settings)
 {
     struct rocks *r = ALLOC(struct rocks);
-    r->dir = alloc_text(settings->dir, strlen(settings->dir));
+    r->dir = dir_of(settings);
+    r->foreign = settings->foreign ? rocks_foreign_new(settings) : NULL;
     r->lossy = settings->lossy;
     r->log_bytes = settings->log_bytes ? settings->log_bytes : LOG_BYTES;
     r->held = STORE_HOLD_NONE;
@@ -179,7 +193,7 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     r->unlogged_at_once = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(r->unlogged_at_once, 1);
     rocksdb_writeoptions_set_no_slowdown(r->unlogged_at_once, 1);
-    r->ring = settings->no_ring ? NULL : log_ring_new(LOG_UNDER_WAY_MAX);
+    r->ring = settings->no_ring || settings->foreign ? NULL : log_ring_new(LOG_UNDER_WAY_MAX);
     r->writes = rocksdb_writebatch_create();
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->to_thread, NULL);

@@ -14,6 +14,7 @@
 #include "store/log_ring.h"
 #include "store/rocks.h"
 #include "store/rocks_pace.h"
+#include "store/writer.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 
@@ -91,12 +92,29 @@ struct rocks {
     uint64_t hurt;                      /* such a table, still to be mended; 0: none. Under lock */
     struct err failure;                 /* iff broken, unless by a commit */
     rocksdb_writebatch_t *writes;       /* used only by the thread */
+    struct foreign *foreign;            /* NULL: the log is in dir */
 };
 
 static inline struct rocks *rocks_of(struct store *s)
 {
     return (struct rocks *)s;
 }
+
+/* rocks_foreign.c: where r->foreign is not NULL */
+struct foreign *rocks_foreign_new(const struct rocks_settings *settings);
+void rocks_foreign_free(struct foreign *f);
+/* Opens the copy, made anew if need be, and the log. See store/rocks_foreign.h. */
+NODISCARD struct err rocks_foreign_open(struct rocks *r);
+/* Before the database is closed; it may be called again. */
+void rocks_foreign_stop(struct rocks *r);
+/* Adds to the record of that number of a batch what it is a number of. */
+void rocks_foreign_mark(const struct rocks *r, uint64_t number, struct writer *w);
+/* The tables have come to r->committed. */
+void rocks_foreign_note(struct rocks *r);
+
+/* rocks.c */
+/* Opens the database in r->dir. With r->hurt, a damaged table. */
+NODISCARD struct err rocks_open_db(struct rocks *r);
 
 /* rocks_upgrade.c */
 /* Whether RocksDB's log, of a root directory that has none of ours, has all that was acknowledged;
@@ -164,14 +182,16 @@ void rocks_cursor_step(struct store_cursor *c, bool backwards);
 struct err rocks_cursor_free(struct store_cursor *c);
 
 /* rocks_number.c: which batch the tables have come to */
-/* Adds the record of it to a batch. */
-void rocks_number_put(rocksdb_writebatch_t *w, uint64_t number);
+/* Adds the record of it to r->writes. */
+void rocks_number_put(struct rocks *r, uint64_t number);
 /* The last batch that is there by those options; 0 and *found false in a root directory of an older
  * tenax, or a new one. */
 NODISCARD struct err rocks_number_get(struct rocks *r, const rocksdb_readoptions_t *how,
                                       bool *found, uint64_t *number);
 /* Whether the key is that of the record, which nobody outside of the store sees. */
 bool rocks_number_is(struct str key);
+/* Applies what the log has from that batch on. */
+NODISCARD struct err rocks_log_apply(struct rocks *r, uint64_t from);
 /* Opens the log and applies what tables do not hold. If a table is damaged, r->hurt is set; with
  * `mending` that does not matter. */
 NODISCARD struct err rocks_log_open(struct rocks *r, bool mending);

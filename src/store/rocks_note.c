@@ -46,6 +46,8 @@ void rocks_let_go(struct rocks *r)
  * everything after that is still there. */
 void rocks_note(struct rocks *r)
 {
+    if (r->foreign)
+        return; /* PostgreSQL has all of it */
     r->noted_version = rocks_version(r);
     rocks_log_look(r);
     if (rocks_note_files(r))

@@ -3,6 +3,7 @@
 /* Tables and log. Each batch writes its number into the tables, with its own records: tables are
  * written out as a whole, so that the number in them says exactly which batches they hold. */
 
+#include "base/must.h"
 #include "store/batch_bytes.h"
 #include "store/log_file.h"
 #include "store/log_frame.h"
@@ -14,7 +15,7 @@
  * and one of which nothing can be read is believed to have lost all keys from its first to its
  * last. */
 #define NUMBER_KEY     STR("S")
-#define NUMBER_LEN_MAX 10
+#define NUMBER_LEN_MAX 80
 
 /* Of the room that the disk has left the log may take one part in so many before tables are
  * written, but MIB in any case: what was deleted there takes room until then. */
@@ -26,12 +27,15 @@ bool rocks_number_is(struct str key)
     return str_eq(key, NUMBER_KEY);
 }
 
-void rocks_number_put(rocksdb_writebatch_t *w, uint64_t number)
+void rocks_number_put(struct rocks *r, uint64_t number)
 {
     char bytes[NUMBER_LEN_MAX];
     struct writer writer = writer_into(bytes, sizeof bytes);
     writer_varint(&writer, number);
-    rocksdb_writebatch_put(w, NUMBER_KEY.at, NUMBER_KEY.len, bytes, writer.len);
+    if (r->foreign)
+        rocks_foreign_mark(r, number, &writer);
+    must(writer.len <= sizeof bytes);
+    rocksdb_writebatch_put(r->writes, NUMBER_KEY.at, NUMBER_KEY.len, bytes, writer.len);
 }
 
 struct err rocks_number_get(struct rocks *r, const rocksdb_readoptions_t *how, bool *found,
@@ -103,7 +107,7 @@ static struct err apply(void *ctx, uint64_t number, struct str batch)
     char *text = NULL;
     TRY(batch_bytes_read(batch, add_op, r->writes));
     r->logged += log_frame_size(batch.len);
-    rocks_number_put(r->writes, number);
+    rocks_number_put(r, number);
     rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     return rocks_err_of_tables(r, text, ERR_STORE);
@@ -114,7 +118,7 @@ static struct err apply(void *ctx, uint64_t number, struct str batch)
 NODISCARD static struct err upgrade(struct rocks *r)
 {
     char *text = NULL;
-    rocks_number_put(r->writes, 0);
+    rocks_number_put(r, 0);
     rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     TRY(rocks_err_of_tables(r, text, ERR_STORE));
@@ -147,6 +151,11 @@ static struct log_file_settings settings_of(struct rocks *r)
                                       .ctx = r};
 }
 
+struct err rocks_log_apply(struct rocks *r, uint64_t from)
+{
+    return log_replay(r->log, from, apply, r);
+}
+
 struct err rocks_log_open(struct rocks *r, bool mending)
 {
     bool found;
@@ -157,7 +166,7 @@ struct err rocks_log_open(struct rocks *r, bool mending)
     TRY(log_file_open(&settings, &r->log));
     r->reached = r->number = log_durable(r->log);
     r->logged = 0;
-    return log_replay(r->log, r->tables + 1, apply, r);
+    return rocks_log_apply(r, r->tables + 1);
 }
 
 static struct err overlay_op(void *ctx, const struct batch_op *op)

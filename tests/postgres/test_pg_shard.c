@@ -125,7 +125,7 @@ static void whoever_was_replaced_can_do_nothing_any_more(void **state)
              "SELECT tenax.flush(%d, %llu, ARRAY['k'::bytea], ARRAY['v'::bytea], NULL)", f->shard,
              (unsigned long long)epoch);
     assert_code(pg_script(f->pg, sql), ERR_FENCED);
-    snprintf(sql, sizeof sql, "SELECT tenax.flushed(%d, %llu, 1)", f->shard,
+    snprintf(sql, sizeof sql, "SELECT tenax.flushed(%d, %llu, 1, 0)", f->shard,
              (unsigned long long)epoch);
     assert_code(pg_script(f->pg, sql), ERR_FENCED);
     snprintf(sql, sizeof sql, "SELECT tenax.let_go(%d, %llu, 0)", f->shard,

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "store/cm.h"
+#include "store/folder.h"
 #include "store/rocks.h"
 
 char *scratch_make(void)
@@ -21,13 +22,7 @@ char *scratch_make(void)
 
 void scratch_remove(const char *dir)
 {
-    DIR *d = opendir(dir);
-    must(d);
-    const struct dirent *file;
-    while ((file = readdir(d)))
-        unlinkat(dirfd(d), file->d_name, 0);
-    closedir(d);
-    must(rmdir(dir) == 0);
+    must(folder_remove(dir).code == ERR_OK);
 }
 
 struct err scratch_try_commit(struct store *s, struct batch *b, bool sync)

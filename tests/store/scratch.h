@@ -6,7 +6,7 @@
 
 /* A new empty folder in the working directory; the caller frees the name. */
 char *scratch_make(void);
-/* Removes a folder and the files in it. */
+/* Removes a folder and all that is in it. */
 void scratch_remove(const char *dir);
 
 /* Commits and waits; returns the result. Empties the batch. */
