@@ -63,9 +63,8 @@ static bool may_have_been_handed_out(const struct remote_answer *a)
 }
 
 /* Says once that the server is away, and that it is back. */
-static void note_server(struct executor *x, const struct remote_answer *a)
+static void note_server_is(struct executor *x, bool down, const struct remote_answer *a)
 {
-    bool down = may_have_been_handed_out(a);
     if (down == x->server_down)
         return;
     x->server_down = down;
@@ -74,6 +73,17 @@ static void note_server(struct executor *x, const struct remote_answer *a)
                  STR_ARG(a->why));
     else
         log_info("%s answers again", x->settings->server);
+}
+
+static void note_server(struct executor *x, const struct remote_answer *a)
+{
+    note_server_is(x, may_have_been_handed_out(a), a);
+}
+
+static void give_up(struct executor *x, const struct remote_answer *a)
+{
+    exec_give_up(x, "Tenax's server %s refuses this executor (%ld): %.*s", x->settings->server,
+                 a->status, STR_ARG(a->why));
 }
 
 /* --- a job that was handed out --- */
@@ -210,12 +220,13 @@ static void on_listed(void *ctx, const struct remote_answer *a)
     struct exec_claims *c = &x->claims;
     c->listing = false;
     c->adopt = NULL;
-    note_server(x, a);
+    /* Also one that does not know what a server of Tenax has. */
+    note_server_is(x, may_have_been_handed_out(a) || a->result == CALL_GONE, a);
     if (a->result == CALL_DONE) {
         adopt_page(x, a->body);
         adopted_page(x);
     } else if (a->result == CALL_REFUSED) {
-        exec_give_up(x, "%.*s", STR_ARG(a->why));
+        give_up(x, a);
     } else {
         c->not_before = when_after(when_mono(), exec_backoff(x, c->adopt_tries++));
     }
@@ -259,7 +270,7 @@ static void on_claimed(void *ctx, const struct remote_answer *a)
         c->adopted = false;
         c->not_before = when_after(when_mono(), exec_backoff(x, c->tries++));
     } else {
-        exec_give_up(x, "%.*s", STR_ARG(a->why));
+        give_up(x, a);
     }
     exec_wake(x);
 }

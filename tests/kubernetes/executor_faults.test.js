@@ -195,6 +195,38 @@ describe('a claim whose answer is lost', () => {
     });
 });
 
+describe('a server that is not as it should be', () => {
+    const bed = useBed();
+
+    async function answering(status, body) {
+        const server = http.createServer((req, res) => {
+            res.statusCode = status;
+            res.end(body);
+        }).listen(0, '127.0.0.1');
+        await new Promise((resolve) => server.once('listening', resolve));
+        const url = `http://127.0.0.1:${server.address().port}`;
+        return { url: () => url, stop: () => { server.close(); server.closeAllConnections(); } };
+    }
+
+    it('because_it_refuses_the_executor_ends_it_and_it_says_why', async () => {
+        const server = await answering(401, '{"error": "credentials are required", "code": "x"}');
+        const executor = bed.executor({ server }).start();
+        assert.equal((await executor.ended).code, 1);
+        assert.ok(executor.stderr.includes(`Tenax's server ${server.url()} refuses this executor (401): ` +
+            'credentials are required'), executor.stderr);
+        server.stop();
+    });
+
+    for (const [status, body] of [[404, 'there is nothing here'], [503, 'busy'], [200, '<p>Hello</p>']])
+        it(`because_it_answers_with_${status}_is_said_and_it_is_tried_again`, async () => {
+            const server = await answering(status, body);
+            const executor = bed.executor({ server }).start();
+            await executor.says(new RegExp(`Tenax's server is away: ${server.url()} answers with status ${status}`));
+            await executor.stop();
+            server.stop();
+        });
+});
+
 describe('a template', () => {
     const bed = useBed();
 
