@@ -11,6 +11,7 @@
 #include "core/fingerprint.h"
 
 #define LIMIT_DEFAULT  50
+#define LOOK_MAX       1000000
 #define RETRY_RATE_MAX 1000000 /* jobs a second */
 
 /* --- parameters --- */
@@ -216,17 +217,22 @@ static struct err read_place(struct str value, struct id_place *at)
 static struct err read_paging(struct str name, struct str value, struct list_command *l,
                               bool *known)
 {
-    int64_t limit;
+    int64_t number;
     *known = true;
     if (str_eq(name, STR("from")))
         return read_place(value, &l->from);
     if (str_eq(name, STR("order")))
         return read_order(value, &l->backwards);
+    if (str_eq(name, STR("look_max"))) {
+        TRY(api_read_number(value, "look_max", 1, LOOK_MAX, &number));
+        l->look_max = (uint32_t)number;
+        return err_none();
+    }
     *known = str_eq(name, STR("limit"));
     if (!*known)
         return err_none();
-    TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
-    l->limit = (uint32_t)limit;
+    TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &number));
+    l->limit = (uint32_t)number;
     return err_none();
 }
 
@@ -294,6 +300,10 @@ static struct err read_change(struct str name, struct str value, enum params kin
 #define PAGE_PARAMS                                                                                \
     {"order", "string (asc|desc): by id"},                                                         \
         {"limit", "integer 1..$: of a page", .most = BACKEND_PAGE_MAX},                            \
+        {"look_max",                                                                               \
+         "integer 1..$: how many jobs are looked at for a page, which may then have "              \
+         "fewer, or none, and yet a next one",                                                     \
+         .most = LOOK_MAX},                                                                        \
     {                                                                                              \
         "from", "string: an id, exclusive"                                                         \
     }
@@ -372,7 +382,7 @@ struct page_call {
     struct call call; /* must be first */
     struct id_place from;
     bool backwards;
-    uint32_t limit;
+    uint32_t limit, look_max;
     struct str path; /* before the '?' */
     struct str echo; /* filters, each with a leading '&' */
 };
@@ -391,6 +401,10 @@ static void write_link(struct buf *b, const struct page_call *p, struct str curs
     buf_str(b, backwards ? STR("order=desc") : STR("order=asc"));
     buf_lit(b, "&limit=");
     buf_int(b, p->limit);
+    if (p->look_max) {
+        buf_lit(b, "&look_max=");
+        buf_int(b, p->look_max);
+    }
     buf_str(b, p->echo); /* percent-encoded: nothing in it needs escaping in JSON */
     buf_byte(b, '"');
 }
@@ -470,7 +484,7 @@ static void on_listed(void *ctx, const struct reply *r)
     if (p->from.set)
         page.links.self = id_cursor(p->from.id, self);
     if (r->more)
-        page.links.next = id_cursor(r->jobs[r->count - 1].id, next);
+        page.links.next = id_cursor(r->upto.set ? r->upto.id : r->jobs[r->count - 1].id, next);
     if (p->from.set && r->count)
         page.links.prev = id_cursor(r->jobs[0].id, prev);
     b->len = 0;
@@ -490,6 +504,7 @@ void api_list(struct api *a, const struct api_request *r)
                                    .from = p.list.from,
                                    .backwards = p.list.backwards,
                                    .limit = p.list.limit,
+                                   .look_max = p.list.look_max,
                                    .path = STR("/jobs"),
                                    .echo = arena_copy(r->http->arena, buf_view(&p.echo))};
         struct command c = {.kind = CMD_LIST, .list = p.list, .done = on_listed, .ctx = call};

@@ -370,6 +370,7 @@ struct reply {
     struct queue_shown *queues;
     const struct backlog_page *backlogs; /* CMD_BACKLOG */
     struct ready_place place;            /* PEEK: of the last job examined */
+    struct id_place upto;                /* LIST that look_max ended: the last job examined */
     const struct group_view *group;      /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */

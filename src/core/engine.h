@@ -315,8 +315,8 @@ NODISCARD struct err engine_alias_find(struct engine *e, instant now, struct str
 /* The live run of a job; false if there is none. Strings live as long as the run. */
 bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token);
 /* The next id in id order after (before, if backwards) `from` among the jobs with that status,
- * which is in_flight or terminal; `from` not set: the first (the last). Takes as long for many jobs
- * as for few. */
+ * which is blocked, in_flight or terminal; `from` not set: the first (the last). Of blocked ones
+ * there are also others among them. Takes as long for many jobs as for few. */
 bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
                     struct id *next);
 /* The places of the first ready jobs of the queue after `from`, at most `limit` of them, whose

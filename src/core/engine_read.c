@@ -58,8 +58,10 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
 bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
                     struct id *next)
 {
-    must(s == STATUS_IN_FLIGHT || lifecycle_is_terminal(s));
-    const struct btree *t = s == STATUS_IN_FLIGHT ? &e->live_order : &e->ended[s == STATUS_DEAD];
+    must(s == STATUS_BLOCKED || s == STATUS_IN_FLIGHT || lifecycle_is_terminal(s));
+    const struct btree *t = s == STATUS_BLOCKED     ? &e->odd
+                            : s == STATUS_IN_FLIGHT ? &e->live_order
+                                                    : &e->ended[s == STATUS_DEAD];
     struct btree_entry key = {0, from.id.hi, from.id.lo, 0}, found;
     bool any;
     if (from.set)

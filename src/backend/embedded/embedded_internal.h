@@ -62,6 +62,8 @@ struct scan {
     struct arena arena;
     struct id_place at; /* where the next slice goes on, exclusive */
     uint32_t looked;    /* if list.look_max */
+    bool cut;           /* it has looked at as many */
+    bool full;          /* a page; there are more */
     uint64_t seen;      /* jobs looked at */
     uint64_t operation; /* its number; 0: it is none */
     uint64_t undoes;    /* the number of the one that it undoes; 0: none */
@@ -617,6 +619,8 @@ struct err embedded_reach_job(struct embedded *b, struct glob_list reach, struct
 struct err embedded_reach_enqueue(struct embedded *b, const struct command *c);
 
 /* embedded_match.c */
+/* Whether the filter may match a job of which only its first record was read. */
+bool embedded_match_enqueued(const struct job_filter *f, const struct job *job);
 /* Whether the filter matches this job, as engine_read gave it, apart from its expression. */
 struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,
                           const struct job_extent *extent, struct arena *scratch, bool *match);

@@ -45,6 +45,13 @@ static instant newest_moment(const struct job *job)
     return instant_max(instant_max(t, s->failed_at), s->completed_at);
 }
 
+bool embedded_match_enqueued(const struct job_filter *f, const struct job *job)
+{
+    return (!f->depends_on.set || depend_has(job->options.depends_on, f->depends_on.id)) &&
+           is_one_of(job->queue, f->queues, f->queue_count) &&
+           is_one_of(job->type, f->types, f->type_count);
+}
+
 static bool matches(const struct job_filter *f, const struct job *job)
 {
     const struct job_state *s = &job->state;
@@ -55,11 +62,9 @@ static bool matches(const struct job_filter *f, const struct job *job)
            in_range(&f->enqueued_at, id_time(job->id).ms) &&
            (!f->failed_at.set ||
             (instant_is_set(s->failed_at) && in_range(&f->failed_at, s->failed_at.ms))) &&
-           (!f->depends_on.set || depend_has(job->options.depends_on, f->depends_on.id)) &&
+           embedded_match_enqueued(f, job) &&
            (!f->group.len || str_eq(job->options.group, f->group)) &&
-           is_one_of(job->queue, f->queues, f->queue_count) &&
            glob_list_matches(f->reach, job->queue) &&
-           is_one_of(job->type, f->types, f->type_count) &&
            draws_on(job->options.budgets, f->budgets, f->budget_count);
 }
 

@@ -12,8 +12,11 @@
 #include "core/engine_budget.h"
 #include "store/record.h"
 
-/* Jobs examined per turn, for all scans together: about a millisecond of work. */
-#define SLICE 256
+/* The work of a turn, for all scans together: about a millisecond. A job that is read costs more
+ * than one that is passed over. */
+#define SLICE       1024
+#define COST_READ   4
+#define COST_PASSED 1
 
 /* The limit in bytes that are read and written: a slice ends after the job that reaches it. */
 #define SLICE_BYTES ((uint64_t)4 << 20)
@@ -23,7 +26,7 @@
 #define ALL_STATUSES ((1u << STATUS_COUNT) - 1)
 #define BIT(status)  (1u << STATUS_##status)
 /* Statuses whose jobs the engine indexes by id. */
-#define INDEXED_STATUSES (BIT(IN_FLIGHT) | BIT(COMPLETED) | BIT(DEAD))
+#define INDEXED_STATUSES (BIT(BLOCKED) | BIT(IN_FLIGHT) | BIT(COMPLETED) | BIT(DEAD))
 
 /* --- where the next id comes from --- */
 
@@ -111,7 +114,19 @@ static bool next_of_statuses(const struct walk *w, struct id *next)
     return found;
 }
 
-static bool next_stored(struct walk *w, struct id *next)
+/* What the job's first record says is enough to pass over most of those that are not wanted,
+ * without reading it once more. */
+static bool may_match(const struct job_filter *f, struct id id, struct str record)
+{
+    struct job job;
+    bool apart;
+    if ((!f->queue_count && !f->type_count && !f->depends_on.set) ||
+        record_read_job(record, id, &job, &apart).code != ERR_OK)
+        return true;
+    return embedded_match_enqueued(f, &job);
+}
+
+static bool next_stored(struct walk *w, struct id *next, bool *maybe)
 {
     struct store *s = w->b->env.store;
     struct str key, value;
@@ -119,15 +134,18 @@ static bool next_stored(struct walk *w, struct id *next)
     for (;;) {
         if (!store_cursor_at(w->cursor, s, &key, &value) || !record_key_is_job(key, next))
             return false;
+        *maybe = may_match(&w->scan->list.filter, *next, value);
         store_cursor_step(w->cursor, s, w->scan->list.backwards);
         if (!at.set || !id_eq(*next, at.id)) /* the seek finds `from` itself, which is exclusive */
             return true;
     }
 }
 
-static bool walk_next(struct walk *w, struct id *next)
+/* maybe: whether it is worth looking at. */
+static bool walk_next(struct walk *w, struct id *next, bool *maybe)
 {
     const struct list_command *l = &w->scan->list;
+    *maybe = true;
     switch (w->source) {
     case SOURCE_IDS:
         return next_given(&l->filter, w->scan->at, l->backwards, next);
@@ -136,7 +154,7 @@ static bool walk_next(struct walk *w, struct id *next)
     case SOURCE_STATUSES:
         return next_of_statuses(w, next);
     case SOURCE_STORE:
-        return next_stored(w, next);
+        return next_stored(w, next, maybe);
     }
     must(false);
     return false;
@@ -193,7 +211,7 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
                        struct arena *scratch, struct err *err)
 {
     if (scan->kind == CMD_LIST && scan->count == scan->list.limit) {
-        scan->reply.more = true;
+        scan->full = true;
         return true;
     }
     if (scan->kind == CMD_RERUN_WHERE && !may_rerun(b, job))
@@ -203,7 +221,7 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
     bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
     if (scan->kind == CMD_LIST && scan->kept > 0 &&
         scan->bytes + job->payload.len > PAGE_BYTES_MAX) {
-        scan->reply.more = true;
+        scan->full = true;
         return true;
     }
     scan->bytes += keep ? job->payload.len : 0;
@@ -300,23 +318,38 @@ static uint64_t work_done(const struct embedded *b)
     return b->bytes_read + b->building->batch.bytes;
 }
 
+/* What was collected is judged first. */
+static bool has_looked_enough(struct scan *scan)
+{
+    uint32_t most = scan->list.look_max;
+    if (!most || ++scan->looked < most || scan->ended)
+        return false;
+    scan->cut = true;
+    if (scan->chunk)
+        embedded_chunk_at_end(scan);
+    else
+        scan->ended = true;
+    return true;
+}
+
 static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *scratch)
 {
     struct walk w;
     struct id next;
+    bool maybe;
     struct err err = err_none();
     walk_open(&w, b, scan);
-    uint32_t most = scan->list.look_max;
     uint64_t began = work_done(b);
-    for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
+    for (int spent = 0; spent < SLICE && !scan->ended && err.code == ERR_OK;) {
         if (work_done(b) - began >= SLICE_BYTES)
             break;
         if (scan->chunk && embedded_chunk_is_due(scan))
             break;
-        if (!walk_next(&w, &next)) {
+        if (!walk_next(&w, &next, &maybe)) {
             const struct damage *d = &b->damage;
             if (deletes_apart(scan) && !scan->list.filter.id_count && d->count) {
                 err = delete_apart(b, scan, d->jobs[d->count - 1].id);
+                spent += COST_READ;
                 continue;
             }
             if (scan->chunk)
@@ -325,11 +358,13 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
                 scan->ended = true;
             break;
         }
-        err = look_at(b, scan, next, scratch);
+        spent += maybe ? COST_READ : COST_PASSED;
+        if (maybe)
+            err = look_at(b, scan, next, scratch);
         scan->at = (struct id_place){true, next};
         scan->seen++;
-        if (most && ++scan->looked == most)
-            scan->ended = scan->reply.more = true;
+        if (has_looked_enough(scan))
+            break;
     }
     struct err closed = walk_close(&w);
     return err.code == ERR_OK ? closed : err;
@@ -393,6 +428,9 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
     struct reply *r = embedded_effect(b, on_scan_reply, scan);
     *r = scan->reply;
     r->err = err;
+    r->more = scan->full || scan->cut;
+    if (scan->cut && !scan->full)
+        r->upto = scan->at;
     r->jobs = scan->jobs;
     r->count = scan->count;
     r->sampled = scan->kept;

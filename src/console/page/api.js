@@ -90,6 +90,37 @@ export async function* pages(path, signal) {
     }
 }
 
+// Jobs that match, up to a limit, however few of very many those are: each request looks at as many
+// jobs as the server can in some 40 ms. tell({jobs, looked}) is called after each. Resolves with
+// {jobs, looked, prev, next}, the latter with the place where the list goes on; requests: the most
+// that are sent.
+const LOOK_FIRST = 2000, LOOK_MOST = 100000, LOOK_MS = 40;
+
+export async function gather(values, { limit, signal, tell, requests = Infinity }) {
+    const found = { jobs: [], looked: 0, prev: null, next: null };
+    let look = LOOK_FIRST, from = values.from;
+    for (let sent = 0; sent < requests; sent++) {
+        const begun = performance.now();
+        const page = await get(`/jobs${query({ ...values, from, limit: limit - found.jobs.length, look_max: look })}`, signal);
+        found.jobs.push(...page.jobs);
+        found.looked += look;
+        found.prev ??= page.pages.prev && placeOf(page.pages.prev);
+        found.next = page.pages.next && placeOf(page.pages.next);
+        tell?.(found);
+        if (!found.next || found.jobs.length >= limit)
+            break;
+        from = found.next.from;
+        const fits = Math.round((look * LOOK_MS) / Math.max(1, performance.now() - begun));
+        look = Math.max(500, Math.min(fits, 4 * look, LOOK_MOST));
+    }
+    return found;
+}
+
+function placeOf(path) {
+    const q = new URLSearchParams(path.split('?')[1]);
+    return { from: q.get('from'), order: q.get('order') };
+}
+
 // Calls seen(event) for each line of a stream of JSON, until it ends or the signal is given.
 export async function stream(path, seen, signal) {
     const res = await send('GET', path, { signal, accept: 'application/x-ndjson' });

@@ -3,7 +3,7 @@
 // Failures: groups of those that are alike, over time; retry one as a canary, then the rest.
 
 import { actionButton } from './act.js';
-import { ApiError, change, get, query } from './api.js';
+import { ApiError, change, gather, get, query } from './api.js';
 import { ago, count, empty, facts, h, heading, number, shortId, svg, time } from './dom.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
@@ -103,7 +103,7 @@ function sampleRow({ sample, run }) {
 async function one(id, signal) {
     const group = await get(`/failure-groups/${encodeURIComponent(id)}`, signal);
     const [samples, dead] = await Promise.all([decisions(group, signal),
-        get(`/jobs${query({ failure_group: group.group, status: 'dead', limit: 1 })}`, signal)]);
+        gather({ failure_group: group.group, status: 'dead', order: 'desc' }, { limit: 1, requests: 5, signal })]);
     return h('section', { class: 'view' }, heading(group.message || kindOf(group) || 'Failure', trend(group), actions(group, dead.jobs)),
         h('section', { class: 'card', 'aria-labelledby': 'over' }, h('h2', { id: 'over' }, 'Over time'),
             chart(group.per_minute, 'By minute, the last hour'), h('p', { class: 'hint' }, 'by minute, the last hour'),

@@ -2,7 +2,7 @@
 
 // Flow: what a job waits for, what waits for it, and the members of its gang, as a graph.
 
-import { ApiError, get, query } from './api.js';
+import { ApiError, gather, get } from './api.js';
 import { STATUSES, badge, empty, h, heading, shortId, statusName, svg } from './dom.js';
 
 const NODES_MAX = 80;
@@ -16,6 +16,14 @@ async function read(id, signal) {
             return { id, status: 'gone', type: 'gone', queue: '' };
         throw err;
     }
+}
+
+// Those that still wait are found at once; others come soon after the job, if they are found at all.
+async function dependants(job, signal) {
+    const filter = { depends_on: job.id, order: 'asc' };
+    const [waiting, all] = await Promise.all([gather({ ...filter, status: 'blocked' }, { limit: 50, requests: 2, signal }),
+        gather({ ...filter, from: job.id }, { limit: 50, requests: 3, signal })]);
+    return [...new Map([...waiting.jobs, ...all.jobs].map((other) => [other.id, other])).values()];
 }
 
 const idOf = (dependency) => (typeof dependency === 'string' ? dependency : dependency.id);
@@ -46,8 +54,7 @@ async function explore(first, signal) {
         for (const job of todo) {
             if (job.status === 'gone')
                 continue;
-            const page = await get(`/jobs${query({ depends_on: job.id, limit: 50 })}`, signal);
-            for (const other of page.jobs) {
+            for (const other of await dependants(job, signal)) {
                 const known = graph.jobs.has(other.id);
                 if (!known && add(other))
                     next.push(other);
@@ -59,12 +66,13 @@ async function explore(first, signal) {
     return graph;
 }
 
-// Members of the same gang, as far as they are among the newest jobs of the queue.
+// Members of the same gang, as far as they are among the jobs of the queue that came shortly before or after.
 async function addGang(graph, first, signal) {
     if (!first.gang)
         return;
-    const page = await get(`/jobs${query({ queue: first.queue, limit: 200, order: 'desc' })}`, signal);
-    for (const job of page.jobs)
+    const near = await Promise.all(['asc', 'desc'].map((order) => gather({ queue: first.queue, from: first.id, order },
+        { limit: 100, requests: 2, signal })));
+    for (const job of near.flatMap(({ jobs }) => jobs))
         if (job.gang?.id === first.gang.id && !graph.jobs.has(job.id) && graph.jobs.size < NODES_MAX)
             graph.jobs.set(job.id, { job });
 }
@@ -135,7 +143,7 @@ function picture(graph, chosen) {
 
 // Without a job: those that wait for others.
 async function start(signal) {
-    const page = await get('/jobs?status=blocked&limit=30&order=desc', signal);
+    const page = await gather({ status: 'blocked', order: 'desc' }, { limit: 30, requests: 3, signal });
     return h('section', { class: 'view' }, heading('Flow'),
         h('p', null, 'Jobs that wait for others. Open one to see what it waits for and what waits for it.'),
         page.jobs.length ? h('ul', { class: 'plain' }, page.jobs.map((job) => h('li', null,

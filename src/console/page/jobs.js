@@ -3,11 +3,11 @@
 // Jobs: a list by filters, page by page.
 
 import { actionButton } from './act.js';
-import { change, get, query } from './api.js';
-import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, shortId, statusName } from './dom.js';
+import { change, gather, query } from './api.js';
+import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, setText, shortId, statusName } from './dom.js';
 
 const FILTERS = ['queue', 'type', 'status', 'resolution', 'error', 'worker', 'failure_group', 'filter'];
-const LIMIT = 50;
+const LIMIT = 50; // jobs of a page
 
 function newest(job) {
     const at = job.completed_at ?? job.failed_at ?? job.dequeued_at ?? enqueuedAt(job.id);
@@ -68,19 +68,58 @@ function actions(values) {
         bulk('Delete all', 'deleted', 'DELETE', '/jobs', values, { key: 'd', danger: true }));
 }
 
-function turn(label, target) {
-    const search = target?.split('?')[1];
-    return search ? h('a', { class: 'button', href: `#/jobs?${search}` }, label)
-        : h('span', { class: 'button off', 'aria-disabled': 'true' }, label);
+function turn(label, values, place) {
+    return place ? h('a', { class: 'button', href: `#/jobs${query({ ...values, ...place })}`, 'data-page': label.startsWith('←') ? 'p' : 'n' },
+        label) : h('span', { class: 'button off', 'aria-disabled': 'true' }, label);
+}
+
+const SOON_MS = 400; // after that the page is shown while it is still being looked for
+
+// The jobs of the list, filled in as they are found: {element, filled}.
+function results(values, place, signal) {
+    const stop = new AbortController();
+    signal.addEventListener('abort', () => stop.abort());
+    const element = h('div', { class: 'results' });
+    const text = h('span');
+    const looking = h('p', { class: 'hint looking', role: 'status' }, text, h('button', { type: 'button', class: 'quiet small',
+        onclick: () => stop.abort() }, 'Stop'));
+    let shown = -1;
+    const show = ({ jobs, looked }, over) => {
+        setText(text, `${jobs.length ? `${number(jobs.length)} found` : 'None'} among ${number(looked)} jobs so far. `);
+        if (jobs.length === shown && !over)
+            return;
+        shown = jobs.length;
+        // Newest first, whichever way the list was read.
+        const list = place.order === 'asc' ? [...jobs].reverse() : jobs;
+        element.replaceChildren(...[list.length > 0 && jobTable(list), !over && looking].filter(Boolean));
+    };
+    const end = ({ jobs, prev, next }) => {
+        const [newer, older] = place.order === 'asc' ? [next, prev] : [prev, next];
+        element.append(jobs.length ? '' : empty('No job matches', 'Jobs that have ended are kept for as long as their retention says.'),
+            h('nav', { class: 'pages', 'aria-label': 'Pages' }, turn('← Newer', values, newer), turn('Older →', values, older)));
+    };
+    let newest = { jobs: [], looked: 0, prev: null, next: null };
+    const filled = gather({ ...values, ...place }, { limit: LIMIT, signal: stop.signal, tell: (found) => show(newest = found, false) })
+        .catch((err) => {
+            if (err.name !== 'AbortError' || signal.aborted)
+                throw err;
+            return newest; // it was stopped; the rest can be had by its link
+        }).then((found) => {
+            show(found, true);
+            end(found);
+        });
+    return { element, filled };
 }
 
 export async function jobs(parts, params, signal) {
     const values = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) ?? '']));
-    const place = { from: params.get('from'), order: params.get('order') ?? 'desc', limit: params.get('limit') ?? LIMIT };
-    const page = await get(`/jobs${query({ ...values, ...place })}`, signal);
+    const place = { from: params.get('from'), order: params.get('order') ?? 'desc' };
+    const { element, filled } = results(values, place, signal);
+    await Promise.race([filled, new Promise((resolve) => { setTimeout(resolve, SOON_MS); })]);
+    filled.catch((err) => {
+        if (err.name !== 'AbortError')
+            element.replaceChildren(h('p', { class: 'error', role: 'alert' }, err.message));
+    });
     const title = values.status ? `Jobs: ${statusName(values.status)}` : 'Jobs';
-    return h('section', { class: 'view' }, heading(title, actions(values)), filters(params),
-        page.jobs.length ? jobTable(page.jobs) : empty('No job matches', 'Jobs that have ended are kept for as long as their retention says.'),
-        h('nav', { class: 'pages', 'aria-label': 'Pages' }, turn('← Newer', page.pages.prev),
-            turn('Older →', page.pages.next)));
+    return h('section', { class: 'view' }, heading(title, actions(values)), filters(params), element);
 }

@@ -3,7 +3,7 @@
 // One queue: its counts and limits, and why nothing moves.
 
 import { actionButton } from './act.js';
-import { get, query } from './api.js';
+import { gather, get, query } from './api.js';
 import { STATUSES, count, duration, empty, facts, h, heading, number, refreshEvery, statusName, time } from './dom.js';
 import { limitsOf } from './now.js';
 import { jobTable } from './jobs.js';
@@ -39,7 +39,7 @@ function actions(q) {
 export async function queue([name], params, signal) {
     const [q, why, dead] = await Promise.all([get(`/queues/${encodeURIComponent(name)}`, signal),
         get(`/explain${query({ queue: name })}`, signal),
-        get(`/jobs${query({ queue: name, status: 'dead', limit: 10, order: 'desc' })}`, signal)]);
+        gather({ queue: name, status: 'dead', order: 'desc' }, { limit: 10, requests: 3, signal })]);
     const backlog = why.queues[0];
     refreshEvery(REFRESH_MS, signal);
     return h('section', { class: 'view' }, heading(name, actions(q)),
