@@ -25,7 +25,7 @@ NODISCARD struct err rocks_make_room(struct rocks *r)
 
 NODISCARD static struct err try_append(struct rocks *r, bool sync, uint64_t *number)
 {
-    TRY(rocks_check_room(r, SPARE_ROOM + (int64_t)r->bytes.len));
+    TRY(rocks_check_room_to_commit(r, SPARE_ROOM + (int64_t)r->bytes.len));
     return log_append(r->log, buf_view(&r->bytes), sync, number);
 }
 
@@ -168,7 +168,7 @@ static bool begin_on_loop(struct rocks *r)
     r->refused = false;
     return log_frame_size(len) <= LOG_RING_MAX && log_is_ready(r->log, len, r->sync) &&
            !rocks_log_is_full(r, len) &&
-           rocks_check_room(r, SPARE_ROOM + (int64_t)len).code == ERR_OK &&
+           rocks_check_room_to_commit(r, SPARE_ROOM + (int64_t)len).code == ERR_OK &&
            log_begin(r->log, buf_view(&r->bytes), r->sync, &r->logging).code == ERR_OK;
 }
 

@@ -74,6 +74,7 @@ struct rocks {
     _Atomic uint64_t held;      /* the log keeps batches after it */
     uint64_t held_noted;        /* as the inventory says */
     bool held_known;            /* by a call, or from the inventory */
+    int64_t room, room_at_ns; /* see rocks_recent_space */
     uint64_t committed,
         number;               /* the last batch: of the thread, and of the loop, which reaped it */
     _Atomic uint64_t pending; /* bytes of the batch that is on its way to the log */
@@ -213,6 +214,10 @@ bool rocks_log_is_full(struct rocks *r, size_t bytes);
 /* rocks_room.c */
 /* ERR_DISK_FULL unless the disk has `need` bytes beyond what is in memory. */
 NODISCARD struct err rocks_check_room(const struct rocks *r, int64_t need);
+/* The same for a commit, by rocks_recent_space where that is ample. For whoever commits. */
+NODISCARD struct err rocks_check_room_to_commit(struct rocks *r, int64_t need);
+/* The room that the disk has, or had a moment ago if that was much. Likewise. */
+int64_t rocks_recent_space(struct rocks *r);
 /* Whether the log may take so many bytes of the disk: ERR_DISK_FULL unless there is room for what
  * is in memory, and for the batch that is to come there, as well. ctx is the store. On any thread,
  * as long as the log is open. */

@@ -76,7 +76,7 @@ struct err rocks_flush(struct rocks *r)
 
 bool rocks_log_is_full(struct rocks *r, size_t bytes)
 {
-    uint64_t room = (uint64_t)rocks_free_space(&r->base) / LOG_SHARE, most = r->log_bytes;
+    uint64_t room = (uint64_t)rocks_recent_space(r) / LOG_SHARE, most = r->log_bytes;
     if (most > room)
         most = room > LOG_LEAST ? room : LOG_LEAST;
     return r->logged + log_frame_size(bytes) >= most;

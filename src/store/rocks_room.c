@@ -7,9 +7,15 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store/rocks_internal.h"
+
+/* More than all that is in memory. Where a disk has as much beyond what a commit needs, nobody fills
+ * it within LOOK_NS, and the commit need not ask. */
+#define AMPLE   ((int64_t)1024 * 1024 * 1024)
+#define LOOK_NS ((int64_t)20 * 1000 * 1000)
 
 static int64_t free_space(const struct rocks *r)
 {
@@ -41,6 +47,28 @@ struct err rocks_check_room(const struct rocks *r, int64_t need)
                     "the disk has %lld KiB left, and %lld KiB are needed to write out what is in "
                     "memory",
                     (long long)(room >> 10), (long long)(need >> 10));
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+int64_t rocks_recent_space(struct rocks *r)
+{
+    int64_t now = now_ns();
+    if (r->room < AMPLE || now - r->room_at_ns >= LOOK_NS) {
+        r->room = free_space(r);
+        r->room_at_ns = now;
+    }
+    return r->room;
+}
+
+struct err rocks_check_room_to_commit(struct rocks *r, int64_t need)
+{
+    return rocks_recent_space(r) - need >= AMPLE ? err_none() : rocks_check_room(r, need);
 }
 
 struct err rocks_may_grow(void *ctx, uint64_t bytes)
