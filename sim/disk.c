@@ -264,11 +264,11 @@ static void commit(struct store *s, const struct batch *b, bool sync)
     store_commit(d->memory, b, false);
 }
 
-static bool reap(struct store *s, struct err *result)
+/* The batch in progress has ended as the memory store says. */
+static void end_batch(struct disk *d, struct err *result)
 {
-    struct disk *d = disk_of(s);
-    if (!store_reap(d->memory, result))
-        return false;
+    if (d->ended == d->begun)
+        return; /* it was said to be durable before */
     d->ended++;
     if (d->number)
         end_append(d, result);
@@ -276,6 +276,24 @@ static bool reap(struct store *s, struct err *result)
         note_batch(d);
     else
         d->failed = d->ended;
+}
+
+static bool durable(struct store *s)
+{
+    struct disk *d = disk_of(s);
+    struct err result = err_none();
+    if (!store_is_durable(d->memory))
+        return false;
+    end_batch(d, &result);
+    return true;
+}
+
+static bool reap(struct store *s, struct err *result)
+{
+    struct disk *d = disk_of(s);
+    if (!store_reap(d->memory, result))
+        return false;
+    end_batch(d, result);
     if (result->code != ERR_OK)
         d->fault.fail = ERR_OK;
     d->batch = NULL;
@@ -365,6 +383,7 @@ struct store *disk_new(uint64_t seed, bool sync)
     vt = *d->memory->vt;
     vt.get = get;
     vt.commit = commit;
+    vt.durable = durable;
     vt.reap = reap;
     vt.wait = wait;
     vt.reopen = reopen;

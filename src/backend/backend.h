@@ -155,6 +155,7 @@ struct backend_vt {
     void (*configure)(struct backend *b, const struct backend_settings *settings);
     struct err (*turn)(struct backend *b);
     bool (*next_due)(const struct backend *b, instant *at);
+    bool (*is_settling)(const struct backend *b);
     void (*stop)(struct backend *b);
     bool (*is_idle)(const struct backend *b);
     void (*submit)(struct backend *b, const struct command *c);
@@ -202,6 +203,13 @@ NODISCARD static inline struct err backend_turn(struct backend *b)
 static inline bool backend_next_due(const struct backend *b, instant *at)
 {
     return b->vt->next_due(b, at);
+}
+
+/* Whether the last turn has released replies that had better leave before the next turn, which is
+ * due at once: it has left work for that. */
+static inline bool backend_is_settling(const struct backend *b)
+{
+    return b->vt->is_settling(b);
 }
 
 /* Refuses further streams and claims, answers waiting claims, closes streams. */

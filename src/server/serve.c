@@ -47,8 +47,9 @@ struct server {
     uv_async_t wake;     /* by the commit thread: a batch is done */
     uv_poll_t written;   /* likewise, by the kernel */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
-    uv_timer_t due;      /* the next deadline */
-    uv_idle_t at_once;   /* active while the next turn need not wait for anything */
+    uv_prepare_t before_poll;
+    uv_timer_t due;    /* the next deadline */
+    uv_idle_t at_once; /* active while the next turn need not wait for anything */
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
     uv_timer_t unread; /* while the tokens could not be read */
@@ -184,6 +185,14 @@ static void on_after_io(uv_check_t *c)
     struct server *s = c->data;
     rounds_next(&s->rounds, &s->loop);
     turn(s);
+}
+
+/* Replies that were released early have left (net/conn.h) and nothing else has been read. */
+static void on_before_poll(uv_prepare_t *p)
+{
+    struct server *s = p->data;
+    if (s->backend && backend_is_settling(s->backend))
+        turn(s);
 }
 
 static void on_wake(uv_async_t *w)
@@ -476,6 +485,7 @@ static void open_loop(struct server *s)
     rounds_init(&s->rounds, &s->loop);
     uv_async_init(&s->loop, &s->wake, on_wake);
     uv_check_init(&s->loop, &s->after_io);
+    uv_prepare_init(&s->loop, &s->before_poll);
     uv_timer_init(&s->loop, &s->due);
     uv_idle_init(&s->loop, &s->at_once);
     uv_timer_init(&s->loop, &s->heartbeat);
@@ -485,7 +495,9 @@ static void open_loop(struct server *s)
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
     uv_signal_init(&s->loop, &s->sighup);
-    s->wake.data = s->after_io.data = s->due.data = s->heartbeat.data = s;
+    s->wake.data = s->after_io.data = s->before_poll.data = s->due.data = s->heartbeat.data = s;
+    /* Those that are started later run before it: so do the connections' own. */
+    uv_prepare_start(&s->before_poll, on_before_poll);
     s->drain_limit.data = s->sigterm.data = s->sigint.data = s->sighup.data = s;
 }
 

@@ -263,11 +263,6 @@ static void cut_batches(struct memory *m, uint64_t number)
     m->number = number;
 }
 
-static uint64_t memory_number(const struct store *s)
-{
-    return ((const struct memory *)s)->number;
-}
-
 static void memory_hold(struct store *s, uint64_t number)
 {
     struct memory *m = memory_of(s);
@@ -365,6 +360,23 @@ static void memory_commit(struct store *s, const struct batch *b, bool sync)
     m->ended = false;
     if (!m->faults.hold)
         end_batch(m);
+}
+
+static bool is_durable(const struct memory *m)
+{
+    return m->batch && m->ended && m->result.code == ERR_OK;
+}
+
+static bool memory_durable(struct store *s)
+{
+    return is_durable(memory_of(s));
+}
+
+/* A batch counts when it is reaped. */
+static uint64_t memory_number(const struct store *s)
+{
+    const struct memory *m = (const struct memory *)s;
+    return m->number - is_durable(m);
 }
 
 static bool memory_reap(struct store *s, struct err *result)
@@ -549,6 +561,7 @@ struct store *memory_new(void)
     static const struct store_vt vt = {
         .get = memory_get,
         .commit = memory_commit,
+        .durable = memory_durable,
         .reap = memory_reap,
         .wait = memory_wait,
         .reopen = memory_reopen,

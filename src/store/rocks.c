@@ -308,6 +308,7 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
     static const struct store_vt vt = {
         .get = rocks_get,
         .commit = rocks_commit,
+        .durable = rocks_is_durable,
         .reap = rocks_reap,
         .wait = rocks_wait,
         .wake_fd = rocks_wake_fd,

@@ -3,7 +3,10 @@
 /* Commits: to the log, then to the tables. A small one is begun and ended by the loop itself, and
  * written by the kernel meanwhile (log_ring.h): to wake a thread and be woken by it takes as long
  * as the disk. All that may block is for a thread: large batches, a log or a table that has to be
- * made ready, the inventory. */
+ * made ready, the inventory.
+ *
+ * What the log has is durable, and may be acknowledged while the tables lack it. Whoever is told so
+ * may look for it: so cursors and snapshots wait for the tables. */
 
 #include "base/must.h"
 #include "store/batch_bytes.h"
@@ -14,6 +17,9 @@
 /* Of a batch that the loop itself brings to the tables, in some tens of microseconds. */
 #define SMALL_OPS   ((size_t)24)
 #define SMALL_BYTES ((size_t)16 * 1024)
+/* Of a batch that is said to be durable while the thread brings it to the tables: a cursor may have
+ * to wait for that, some milliseconds at most. */
+#define ANNOUNCED_BYTES ((size_t)512 * 1024)
 
 NODISCARD struct err rocks_make_room(struct rocks *r)
 {
@@ -81,6 +87,12 @@ NODISCARD static struct err write_batch(struct rocks *r)
         logged = log_wait(r->log, number);
     TRY(err_of_log(logged));
     note_logged(r, number);
+    bool early = r->batch->bytes <= ANNOUNCED_BYTES;
+    pthread_mutex_lock(&r->lock);
+    r->in_log = early;
+    pthread_mutex_unlock(&r->lock);
+    if (early)
+        r->notify(r->ctx);
     return apply(r);
 }
 
@@ -106,6 +118,15 @@ static void commit_batch(struct rocks *r)
         rocks_note_commit(r);
 }
 
+/* With the lock. */
+static void to_end(struct rocks *r)
+{
+    r->phase = ENDED;
+    r->announced = false;
+    r->ended++;
+    pthread_cond_broadcast(&r->to_loop);
+}
+
 void *rocks_commit_thread(void *arg)
 {
     pthread_setname_np(pthread_self(), "commit");
@@ -119,8 +140,7 @@ void *rocks_commit_thread(void *arg)
         pthread_mutex_unlock(&r->lock);
         commit_batch(r);
         pthread_mutex_lock(&r->lock);
-        r->phase = ENDED;
-        pthread_cond_signal(&r->to_loop);
+        to_end(r);
         pthread_mutex_unlock(&r->lock);
         r->notify(r->ctx);
         pthread_mutex_lock(&r->lock);
@@ -140,6 +160,8 @@ static enum phase phase_of(struct rocks *r)
 static void set_phase(struct rocks *r, enum phase phase)
 {
     pthread_mutex_lock(&r->lock);
+    if (phase == ENDED)
+        to_end(r);
     r->phase = phase;
     if (phase == UNDER_WAY)
         pthread_cond_signal(&r->to_thread);
@@ -172,21 +194,38 @@ static bool begin_on_loop(struct rocks *r)
            log_begin(r->log, buf_view(&r->bytes), r->sync, &r->logging).code == ERR_OK;
 }
 
-/* The log has it, or has failed. What the tables cannot take at once is left to the thread. */
-static void end_on_loop(struct rocks *r, struct err logged)
+/* The log has it, or has failed. */
+static void end_of_log(struct rocks *r, struct err logged)
 {
     struct err e = err_of_log(logged);
-    if (e.code == ERR_OK) {
-        note_logged(r, r->logging);
-        r->in_log = true;
-        if (!rocks_try_apply(r, r->batch, r->committed, r->bytes.len, &e)) {
-            set_phase(r, UNDER_WAY);
-            return;
-        }
-        r->unnoted++;
+    if (e.code != ERR_OK) {
+        end(r, e);
+        set_phase(r, ENDED);
+        return;
     }
+    note_logged(r, r->logging);
+    r->in_log = true;
+    set_phase(r, LOGGED);
+}
+
+/* What the tables cannot take at once is left to the thread. */
+static void apply_on_loop(struct rocks *r)
+{
+    struct err e = err_none();
+    if (!rocks_try_apply(r, r->batch, r->committed, r->bytes.len, &e)) {
+        set_phase(r, UNDER_WAY);
+        return;
+    }
+    r->unnoted++;
     end(r, e);
     set_phase(r, ENDED);
+}
+
+static void look_at_log(struct rocks *r)
+{
+    struct err logged;
+    if (phase_of(r) == LOGGING && log_ended(r->log, r->logging, &logged))
+        end_of_log(r, logged);
 }
 
 void rocks_commit(struct store *s, const struct batch *b, bool sync)
@@ -199,12 +238,23 @@ void rocks_commit(struct store *s, const struct batch *b, bool sync)
     set_phase(r, begin_on_loop(r) ? LOGGING : UNDER_WAY);
 }
 
+bool rocks_is_durable(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    look_at_log(r);
+    pthread_mutex_lock(&r->lock);
+    r->announced = r->phase == LOGGED || (r->phase == UNDER_WAY && r->in_log);
+    bool durable = r->announced;
+    pthread_mutex_unlock(&r->lock);
+    return durable;
+}
+
 bool rocks_reap(struct store *s, struct err *result)
 {
     struct rocks *r = rocks_of(s);
-    struct err logged;
-    if (phase_of(r) == LOGGING && log_ended(r->log, r->logging, &logged))
-        end_on_loop(r, logged);
+    look_at_log(r);
+    if (phase_of(r) == LOGGED)
+        apply_on_loop(r);
     pthread_mutex_lock(&r->lock);
     bool ended = r->phase == ENDED;
     if (ended) {
@@ -220,9 +270,29 @@ bool rocks_reap(struct store *s, struct err *result)
 void rocks_await_end(struct rocks *r)
 {
     if (phase_of(r) == LOGGING)
-        end_on_loop(r, log_wait(r->log, r->logging));
+        end_of_log(r, log_wait(r->log, r->logging));
+    if (phase_of(r) == LOGGED)
+        apply_on_loop(r);
     pthread_mutex_lock(&r->lock);
     while (r->phase == UNDER_WAY)
+        pthread_cond_wait(&r->to_loop, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void rocks_catch_up(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool announced = r->announced;
+    pthread_mutex_unlock(&r->lock);
+    if (announced)
+        rocks_await_end(r);
+}
+
+void rocks_await_tables(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    uint64_t before = r->ended;
+    while (r->announced && r->ended == before)
         pthread_cond_wait(&r->to_loop, &r->lock);
     pthread_mutex_unlock(&r->lock);
 }

@@ -32,6 +32,7 @@
 enum phase {
     IDLE,
     LOGGING,   /* the loop has given a batch to the log, which writes it */
+    LOGGED,    /* the log has it; the loop will bring it to the tables */
     UNDER_WAY, /* a batch waits for the thread or is being written by it */
     ENDED,     /* result waits for store_reap */
 };
@@ -54,9 +55,11 @@ struct rocks {
     unsigned cursors; /* open cursors; they must not outlive db */
 
     pthread_t thread;
-    pthread_mutex_t lock; /* of phase, stopping, snapshots, closing and hurt */
+    pthread_mutex_t lock; /* of phase to closing, of in_log, and of hurt */
     pthread_cond_t to_thread, to_loop, unused;
     enum phase phase;
+    bool announced; /* the batch, which the tables lack, was said to be durable */
+    uint64_t ended; /* so many batches, since the opening */
     bool stopping;
     unsigned snapshots; /* in progress; db must not be closed meanwhile */
     bool closing;       /* no further snapshot may begin */
@@ -74,7 +77,7 @@ struct rocks {
     _Atomic uint64_t held;      /* the log keeps batches after it */
     uint64_t held_noted;        /* as the inventory says */
     bool held_known;            /* by a call, or from the inventory */
-    int64_t room, room_at_ns; /* see rocks_recent_space */
+    int64_t room, room_at_ns;   /* see rocks_recent_space */
     uint64_t committed,
         number;               /* the last batch: of the thread, and of the loop, which reaped it */
     _Atomic uint64_t pending; /* bytes of the batch that is on its way to the log */
@@ -140,12 +143,17 @@ bool rocks_says(const char *text, const char *part);
 
 /* rocks_commit.c: functions of struct store_vt, and the thread */
 void rocks_commit(struct store *s, const struct batch *b, bool sync);
+bool rocks_is_durable(struct store *s);
 bool rocks_reap(struct store *s, struct err *result);
 void rocks_wait(struct store *s);
 int rocks_wake_fd(const struct store *s);
 void *rocks_commit_thread(void *r);
 /* Until no batch is on its way. */
 void rocks_await_end(struct rocks *r);
+/* Until the tables have what was said to be durable. For the loop. */
+void rocks_catch_up(struct rocks *r);
+/* The same on another thread, for what was said before the call. */
+void rocks_await_tables(struct rocks *r);
 /* Moves to tables what is in memory: the log need not keep it then, and what it deletes goes. */
 NODISCARD struct err rocks_make_room(struct rocks *r);
 

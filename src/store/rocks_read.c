@@ -63,6 +63,7 @@ struct store_cursor *rocks_cursor_new(struct store *s)
 {
     struct rocks *r = rocks_of(s);
     struct store_cursor *c = ALLOC(struct store_cursor);
+    rocks_catch_up(r);
     c->rocks = r;
     if (r->db)
         c->it = rocksdb_create_iterator(r->db, r->reading);

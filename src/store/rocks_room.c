@@ -12,8 +12,8 @@
 
 #include "store/rocks_internal.h"
 
-/* More than all that is in memory. Where a disk has as much beyond what a commit needs, nobody fills
- * it within LOOK_NS, and the commit need not ask. */
+/* More than all that is in memory. Where a disk has as much beyond what a commit needs, nobody
+ * fills it within LOOK_NS, and the commit need not ask. */
 #define AMPLE   ((int64_t)1024 * 1024 * 1024)
 #define LOOK_NS ((int64_t)20 * 1000 * 1000)
 

@@ -29,6 +29,7 @@ struct err rocks_snapshot(struct store *s, const char *dir)
     pthread_mutex_unlock(&r->lock);
     if (!can)
         return err_make(ERR_STORE, "the store is being recovered; try again");
+    rocks_await_tables(r);
     struct err e = rocks_check_room(r, SPARE_ROOM);
     if (e.code == ERR_OK)
         e = make_checkpoint(r, dir);

@@ -11,6 +11,11 @@ void store_commit(struct store *s, const struct batch *b, bool sync)
     s->vt->commit(s, b, sync);
 }
 
+bool store_is_durable(struct store *s)
+{
+    return s->vt->durable && s->vt->durable(s);
+}
+
 bool store_reap(struct store *s, struct err *result)
 {
     return s->vt->reap(s, result);

@@ -8,7 +8,8 @@
  *
  * Writes go through one batch at a time:
  *     store_commit(s, &batch, sync)      the batch is borrowed until it is reaped
- *     store_reap(s, &done, &result)      true once it is durable (or failed)
+ *     store_is_durable(s)                it may be acknowledged
+ *     store_reap(s, &result)             true once reads see it, too (or it has failed)
  * Batches become durable in the order of their commits. Only one may be in progress.
  *
  * Batches are numbered from 1, in that order, without gaps, also over restarts. Whoever keeps a
@@ -45,6 +46,7 @@ typedef struct err (*store_replay_fn)(void *ctx, uint64_t number, const struct b
 struct store_vt {
     struct err (*get)(struct store *s, struct str key, bool *found, struct buf *value);
     void (*commit)(struct store *s, const struct batch *b, bool sync);
+    bool (*durable)(struct store *s); /* NULL: not before it is reaped */
     bool (*reap)(struct store *s, struct err *result);
     void (*wait)(struct store *s);
     int (*wake_fd)(const struct store *s); /* NULL: it has none */
@@ -72,14 +74,18 @@ struct store {
     const struct store_vt *vt;
 };
 
-/* Replaces *value by the value of key; *found is false if there is none. Sees what is durable, not
- * what is being committed (backend/embedded/embedded.c looks there first). ERR_STORE,
+/* Replaces *value by the value of key; *found is false if there is none. Sees what was reaped, not
+ * what is being committed (backend/embedded/embedded_port.c looks there first). ERR_STORE,
  * ERR_CORRUPT. */
 NODISCARD struct err store_get(struct store *s, struct str key, bool *found, struct buf *value);
 
 /* Begins to make the batch durable: on disk by fsync if sync, otherwise handed to the operating
  * system. */
 void store_commit(struct store *s, const struct batch *b, bool sync);
+/* Whether the batch in progress is durable though it has not ended: whatever store_reap says of it
+ * later, it is there after a reopen. Cursors and snapshots that are made from now on have it. False
+ * if none is in progress, or if nobody knows. */
+bool store_is_durable(struct store *s);
 /* Whether the batch in progress has ended, and with what result: ERR_DISK_FULL, ERR_STORE,
  * ERR_CORRUPT. */
 bool store_reap(struct store *s, struct err *result);

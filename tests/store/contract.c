@@ -340,6 +340,44 @@ static void a_reopen_under_way_is_all_or_nothing(void **state)
     buf_fini(&value);
 }
 
+/* Rounds of a large and a small batch, until one is said to be durable before it can be reaped.
+ * Nothing says that one will be. */
+static void what_is_durable_is_seen_by_cursors_before_it_is_reaped(void **state)
+{
+    struct fixture *f = *state;
+    char number[16], want[24];
+    for (int i = 0; i < 200; i++) {
+        snprintf(number, sizeof number, "%03d", i);
+        put(f, number, "1");
+        for (int k = 0; k < (i % 2 ? 1000 : 0); k++)
+            put(f, "many", "1");
+        uint64_t before = store_number(f->s);
+        struct err e;
+        store_commit(f->s, &f->b, true);
+        bool durable = false, reaped = false;
+        while (!durable && !reaped) {
+            durable = store_is_durable(f->s);
+            reaped = !durable && store_reap(f->s, &e);
+        }
+        if (durable) {
+            struct store_cursor *c = store_cursor_new(f->s);
+            struct str key, value;
+            store_cursor_seek(c, f->s, str_from(number), false);
+            assert_true(store_cursor_at(c, f->s, &key, &value));
+            snprintf(want, sizeof want, "%.*s", (int)key.len, key.at);
+            assert_string_equal(want, number);
+            assert_ok(store_cursor_free(c, f->s));
+            assert_int_equal(store_number(f->s), before);
+            store_wait(f->s);
+            assert_true(store_reap(f->s, &e));
+        }
+        assert_ok(e);
+        assert_false(store_is_durable(f->s));
+        scratch_expect(f->s, number, "1");
+        batch_reset(&f->b);
+    }
+}
+
 /* --- numbers --- */
 
 static void batches_are_numbered_also_over_a_reopen(void **state)
@@ -584,6 +622,7 @@ int contract_run(const char *name, struct store *(*open)(const char *dir))
         T(a_cursor_does_not_see_later_commits),
         T(a_reopened_store_has_all_that_was_synced),
         T(a_reopen_under_way_is_all_or_nothing),
+        T(what_is_durable_is_seen_by_cursors_before_it_is_reaped),
         T(batches_are_numbered_also_over_a_reopen),
         T(batches_that_are_held_are_told_after_a_reopen),
         T(a_replay_ends_with_the_error_of_whom_it_tells),

@@ -86,13 +86,21 @@ void embedded_forget_writes(struct turn *t)
         buf_fini(&t->traced);
 }
 
-/* Lets go of what a turn promised. Receivers may submit commands; those go into another turn. */
-static void release(struct embedded *b, struct turn *t, const struct err *failed)
+/* Receivers may submit commands; those go into another turn. */
+static void release_effects(struct embedded *b, struct turn *t, const struct err *failed)
 {
-    must(t != b->building && t != b->committing);
+    must(t != b->building);
     for (size_t i = 0; i < t->count; i++)
         release_effect(b, &t->effects[i], failed);
     t->count = 0;
+}
+
+/* Lets go of what a turn promised, and of the turn. */
+static void release(struct embedded *b, struct turn *t, const struct err *failed)
+{
+    must(t != b->committing);
+    release_effects(b, t, failed);
+    t->released = false;
     embedded_forget_writes(t);
     arena_reset(&t->arena);
     t->busy = false;
@@ -345,6 +353,33 @@ static struct err turn_clock_back(struct embedded *b, struct turn **durable)
     return err.code == ERR_DISK_FULL ? fail_over(b, NULL, err) : err;
 }
 
+static bool builds_nothing(const struct embedded *b)
+{
+    return b->building->count == 0 && b->building->batch.count == 0 && b->events.writer.count == 0;
+}
+
+/* The effects of a batch that is durable need not wait for the rest of its commit. */
+static bool release_early(struct embedded *b)
+{
+    struct turn *t = b->committing;
+    if (t->released || !store_is_durable(b->env.store))
+        return false;
+    t->released = b->settling = true;
+    release_effects(b, t, NULL);
+    return true;
+}
+
+/* Where another batch waits, that comes first: the disk writes it while effects are released. */
+static bool reap(struct embedded *b, struct err *result)
+{
+    if (!b->committing || (builds_nothing(b) && release_early(b)))
+        return false;
+    if (store_reap(b->env.store, result))
+        return true;
+    release_early(b);
+    return false;
+}
+
 static struct err turn(struct backend *base)
 {
     struct embedded *b = self(base);
@@ -352,8 +387,8 @@ static struct err turn(struct backend *base)
     struct err result;
     TRY(b->broken);
     embedded_refresh_now(b);
-    b->wake_needed = false;
-    if (b->committing && store_reap(b->env.store, &result)) {
+    b->wake_needed = b->settling = false;
+    if (reap(b, &result)) {
         durable = b->committing;
         b->committing = NULL;
         if (result.code == ERR_DISK_FULL)
@@ -426,6 +461,10 @@ static bool again(const struct embedded *b)
 
 static bool due_next(const struct embedded *b, instant *at)
 {
+    if (b->settling) {
+        *at = b->now;
+        return true;
+    }
     bool work = b->hurt || b->clock.reset_done || b->building->batch.count || b->building->count ||
                 b->events.writer.count || b->more_due || b->wake_needed ||
                 (!b->starved && again(b));
@@ -452,6 +491,11 @@ static bool next_due(const struct backend *base, instant *at)
     bool due = due_next(b, at);
     at->ms -= due ? b->clock.ahead.ms : 0;
     return due;
+}
+
+static bool is_settling(const struct backend *base)
+{
+    return ((const struct embedded *)base)->settling;
 }
 
 static bool is_idle(const struct backend *base)
@@ -544,6 +588,7 @@ static const struct backend_vt vt = {
     .configure = configure,
     .turn = turn,
     .next_due = next_due,
+    .is_settling = is_settling,
     .stop = embedded_stop,
     .is_idle = is_idle,
     .submit = embedded_submit,

@@ -43,6 +43,7 @@ struct turn {
     bool busy;
     bool rewrote;        /* a job's first record */
     bool adds;           /* jobs, or payloads to them */
+    bool released;       /* its effects have left; its batch is still looked into */
     uint64_t last_event; /* number of the newest of its events; 0: it has none */
     uint64_t events[EVENT_COUNT];
     struct buf traced; /* by the tracer, of its events */
@@ -251,6 +252,7 @@ struct embedded {
     enum room room_logged; /* last, and when */
     instant room_logged_at;
     bool more_due, stopping;
+    bool settling;    /* what was released early, in the last turn, is to be reaped */
     bool wake_needed; /* a taker came or was resumed, or a read of events came, since the last turn
                        */
     bool starved;     /* nothing is handed out for lack of space on the disk */
