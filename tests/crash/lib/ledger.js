@@ -226,6 +226,13 @@ class Ledger {
       report.status = 'repeated';
       return;
     }
+    const unheard = report.mustFail && accepted && run.reports.find((r) => r !== report &&
+      r.kind === kind && r.status === 'doubt');
+    if (unheard) {
+      report.status = 'repeated';
+      this.cameThrough(unheard);
+      return;
+    }
     report.status = accepted ? 'acked' : 'refused';
     if (!accepted) {
       this.counts.stale++;
@@ -239,6 +246,16 @@ class Ledger {
       this.fail(job, `${kind} of run ${run.index} was accepted after it was ${job.ended.how}`);
     if (kind === 'success') this.end(job, 'completed', run.index, report.kept);
     if (kind === 'failure') this.failed(report, body);
+  }
+
+  /** A report whose answer was lost: that the same one is accepted after the run says that the
+   * record of the run has it, to which audits hold the server from now on. */
+  cameThrough(report) {
+    const { run, kind } = report;
+    this.note(run.job, `so the ${kind} of run ${run.index} before it had come through`);
+    report.status = 'acked';
+    if (kind === 'success') this.end(run.job, 'completed', run.index, report.kept);
+    if (kind === 'failure' && report.kill) this.end(run.job, 'dead', run.index, true);
   }
 
   failed(report, body) {
