@@ -4,9 +4,11 @@
 
 #include "store/rocks.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -14,6 +16,7 @@
 #include "store/cm.h"
 #include "store/log_frame.h"
 #include "store/scratch.h"
+#include "store/tables.h"
 
 /* Three batches, each in a block of the log: where they are. */
 static void make_log(const char *dir, char log[256], off_t batches[3])
@@ -162,20 +165,23 @@ static int count_batches(const char *dir)
     struct store *s;
     struct err e = rocks_open_reader(dir, 1 << 20, &s);
     if (e.code != ERR_OK) {
-        assert_true(e.code == ERR_CORRUPT || e.code == ERR_VERSION);
+        /* ERR_IO if a file is missing. */
+        assert_true(e.code == ERR_CORRUPT || e.code == ERR_VERSION || e.code == ERR_IO);
         return -1;
     }
     struct buf value = {0};
     int there = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && e.code == ERR_OK; i++) {
         bool found;
-        assert_ok(store_get(s, keys[i], &found, &value));
+        e = store_get(s, keys[i], &found, &value);
+        assert_true(e.code == ERR_OK || e.code == ERR_CORRUPT);
+        found = found && e.code == ERR_OK;
         assert_true(!found || (there == i && str_eq(buf_view(&value), values[i])));
         there += found;
     }
     buf_fini(&value);
     store_close(s);
-    return there;
+    return e.code == ERR_OK ? there : -1;
 }
 
 /* All bytes of the sectors that are in use, and one of each other sector. */
@@ -199,28 +205,104 @@ static void a_changed_byte_anywhere_is_refused_or_costs_nothing(void **state)
     free(bytes);
 }
 
+static void assert_refused_or_all(const char *dir, size_t *refused)
+{
+    int there = count_batches(dir);
+    assert_true(there == -1 || there == 3);
+    *refused += there == -1;
+}
+
 /* The inventory says how many there were. Without it the end may be missing, as if the power had
- * failed, but nothing else. */
+ * failed, but nothing else. Every length up to the end of the batches, and some beyond. */
 static void a_log_of_any_length_is_refused_or_has_all(void **state)
 {
     char log[256], *bytes;
     off_t at[3];
     make_log(*state, log, at);
-    size_t len = read_log(log, &bytes);
-    for (size_t cut = 0; cut < len; cut += cut < (size_t)at[2] + LOG_BLOCK ? 37 : 65536) {
-        must(truncate(log, (off_t)cut) == 0);
+    size_t len = read_log(log, &bytes), used = (size_t)at[2] + LOG_BLOCK;
+    for (size_t cut = len; cut > 0; cut -= cut <= used          ? 1
+                                           : cut - used < 65536 ? cut - used
+                                                                : 65536) {
+        must(truncate(log, (off_t)cut - 1) == 0);
         assert_int_equal(count_batches(*state), -1);
-        write_at(log, 0, bytes, len);
     }
+    write_at(log, 0, bytes, len);
     forget_inventory(*state);
-    for (size_t cut = 0; cut < len; cut += 4099) {
-        must(truncate(log, (off_t)cut) == 0);
-        int there = count_batches(*state);
-        assert_true(there == -1 || cut == 0);
-        write_at(log, 0, bytes, len);
+    for (size_t cut = len; cut > 4099; cut -= 4099) {
+        must(truncate(log, (off_t)cut - 1) == 0);
+        assert_int_equal(count_batches(*state), -1);
     }
+    must(truncate(log, 0) == 0);
+    assert_true(count_batches(*state) < 1);
+    write_at(log, 0, bytes, len);
     assert_int_equal(count_batches(*state), 3);
     free(bytes);
+}
+
+/* --- every file of a root directory --- */
+
+/* One of the batches has come to a table. */
+static void make_root(const char *dir)
+{
+    struct store *s = scratch_open_rocks(dir);
+    scratch_put(s, "a", "first-value");
+    store_close(s);
+    tables_make(dir, false);
+    s = scratch_open_rocks(dir);
+    scratch_put(s, "b", "other-value");
+    scratch_put(s, "c", "third-value");
+    store_close(s);
+}
+
+/* All bytes and lengths of the small ones; of the others so many more or less. */
+#define SAMPLES ((size_t)1500)
+
+static void damage_file(const char *dir, const char *path, size_t *refused)
+{
+    char *bytes;
+    size_t len = read_log(path, &bytes), step = len / SAMPLES + 1;
+    for (size_t i = 0; i < len; i += step) {
+        char changed = (char)~bytes[i];
+        write_at(path, i, &changed, 1);
+        assert_refused_or_all(dir, refused);
+        write_at(path, i, &bytes[i], 1);
+    }
+    for (size_t cut = len; cut > 0; cut -= cut < step ? cut : step) {
+        must(truncate(path, (off_t)cut - 1) == 0);
+        assert_refused_or_all(dir, refused);
+    }
+    must(unlink(path) == 0);
+    assert_refused_or_all(dir, refused);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    must(fd >= 0 && close(fd) == 0);
+    write_at(path, 0, bytes, len);
+    free(bytes);
+}
+
+/* With those of RocksDB but its tables (test_rocks_mend.c). An empty file cannot be damaged. */
+static void whatever_file_is_damaged_or_missing_it_is_refused_or_costs_nothing(void **state)
+{
+    make_root(*state);
+    assert_int_equal(count_batches(*state), 3);
+    DIR *d = opendir(*state);
+    must(d);
+    size_t kinds = 0;
+    for (const struct dirent *e; (e = readdir(d));) {
+        struct stat st;
+        char path[256];
+        must(fstatat(dirfd(d), e->d_name, &st, 0) == 0);
+        if (!S_ISREG(st.st_mode) || st.st_size == 0 || strstr(e->d_name, ".sst"))
+            continue;
+        size_t refused = 0;
+        scratch_name_in(path, sizeof path, *state, e->d_name);
+        damage_file(*state, path, &refused);
+        assert_int_equal(count_batches(*state), 3);
+        /* Of these any damage is refused. */
+        kinds += refused > 0 &&
+                 (strncmp(e->d_name, "segment-", 8) == 0 || strncmp(e->d_name, "MANIFEST", 8) == 0);
+    }
+    closedir(d);
+    assert_int_equal(kinds, 2);
 }
 
 int main(void)
@@ -234,6 +316,7 @@ int main(void)
         T(where_commits_were_not_synced_a_hole_is_given_up_for_good),
         T(a_changed_byte_anywhere_is_refused_or_costs_nothing),
         T(a_log_of_any_length_is_refused_or_has_all),
+        T(whatever_file_is_damaged_or_missing_it_is_refused_or_costs_nothing),
     };
 #undef T
     return cmocka_run_group_tests(tests, NULL, NULL);
