@@ -195,11 +195,11 @@ static void open_log(struct disk *d)
     must(sectors_calls() > calls); /* or the linker does not lead them there */
 }
 
-/* The process may die while it opens the log, too, any number of times; whether the power has
- * failed. */
-static bool start_log(struct disk *d)
+/* The process may die while it opens the log, too, any number of times, and the power fail where it
+ * did before, or where that can lose nothing; whether it has. */
+static bool start_log(struct disk *d, bool power)
 {
-    bool power = false;
+    bool may_fail = power || d->sync;
     for (;;) {
         bool cut_off = rng_below(&d->rng, 5) == 0;
         if (cut_off)
@@ -207,7 +207,7 @@ static bool start_log(struct disk *d)
         open_log(d);
         if (!sectors_died())
             break;
-        bool fails = rng_below(&d->rng, 2) == 0;
+        bool fails = may_fail && rng_below(&d->rng, 2) == 0;
         log_close(d->log);
         sectors_crash(fails);
         power |= fails;
@@ -219,7 +219,7 @@ static bool start_log(struct disk *d)
 /* As a start of the server does; the log is closed. */
 static void recover(struct disk *d, bool power)
 {
-    power |= start_log(d);
+    power = start_log(d, power);
     uint64_t least = power ? d->safe : d->acknowledged, last = log_durable(d->log);
     PROMISE(last >= least, "I2", "the log ends with batch %lu, and %lu was durable", last, least);
     PROMISE(last <= d->appended, "I2", "the log has batch %lu of %lu", last, d->appended);
