@@ -155,6 +155,9 @@ struct err log_segment_list(const char *dir, bool read_only, bool no_direct,
     closedir(d);
     if (e.code == ERR_OK && *count)
         qsort(*list, *count, sizeof **list, compare);
+    /* Whoever gave a name to one may have been killed before that was on the disk. */
+    if (e.code == ERR_OK && *count && !read_only)
+        e = folder_sync(dir);
     return e;
 }
 

@@ -31,7 +31,8 @@ struct log_segment {
 
 /* Opens all of them, sorted by generation; the caller frees each, and the list, whatever it
  * returns. What they say is believed no further than that. With read_only nothing is changed and
- * none can be written; otherwise what is found is on the disk. ERR_IO, ERR_VERSION. */
+ * none can be written; otherwise what is found is on the disk, with its name. ERR_IO, ERR_VERSION.
+ */
 NODISCARD struct err log_segment_list(const char *dir, bool read_only, bool no_direct,
                                       struct log_segment ***list, size_t *count);
 /* Creates a blank one of that size, a multiple of LOG_BLOCK, on the disk with its name. Called on
