@@ -255,7 +255,9 @@ static void free_runs(struct executor *x)
 static struct err open_executor(struct executor *x)
 {
     TRY(exec_cluster_open(x));
-    TRY(journal_open(x->loop, x->settings->state_dir, exec_reports_kept, x, &x->journal));
+    struct err e = journal_open(x->loop, x->settings->state_dir, exec_reports_kept, x, &x->journal);
+    if (e.code != ERR_OK)
+        return err_make(e.code, "reports cannot be kept (--state-dir): %s", e.msg);
     exec_reports_load(x);
     x->server = remote_new(x->loop, x->settings->server, &x->settings->tls, x->settings->name);
     exec_watch_start(x);

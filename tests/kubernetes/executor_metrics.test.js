@@ -5,6 +5,7 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { run, until } = require('../http/harness');
@@ -66,6 +67,19 @@ describe('a command line that makes no executor', () => {
             assert.equal(ran.code, 2, ran.stderr);
             assert.match(ran.stderr, words);
         });
+
+    it('names_the_state_directory_that_cannot_be_one', async () => {
+        const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-state-'));
+        const kubeconfig = path.join(dir, 'kubeconfig');
+        fs.writeFileSync(kubeconfig, JSON.stringify({ clusters: [{ name: 'a', cluster: {
+            server: 'http://127.0.0.1:1' } }], contexts: [{ name: 'a', context: { cluster: 'a' } }],
+        'current-context': 'a' }));
+        const ran = await run(['executor', '--queue', 'a', '--kubeconfig', kubeconfig, '--state-dir', kubeconfig]);
+        assert.equal(ran.code, 1, ran.stderr);
+        assert.ok(ran.stderr.includes(`reports cannot be kept (--state-dir): ${kubeconfig}: Not a directory`),
+            ran.stderr);
+        fs.rmSync(dir, { recursive: true });
+    });
 
     for (const [file, words] of [['/nonexistent/kubeconfig', /kubeconfig \/nonexistent/],
         ['/dev/null', /null/], ['/dev/null:/nonexistent/two', /must be one file/]])

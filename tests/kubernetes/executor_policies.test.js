@@ -159,4 +159,33 @@ describe('a rule that gives a retry more', () => {
         assert.deepEqual(seen, [['128Mi', '64Mi', '100m'], ['256Mi', '128Mi', '100m'],
             ['320Mi', '160Mi', '100m'], ['320Mi', '160Mi', '100m']]);
     });
+
+    it('of_processors_and_memory_by_a_fixed_amount_in_every_container_that_states_them', async () => {
+        await policiesOn(bed);
+        await policy(bed, 'fixed', { backoff: AT_ONCE, rules: [
+            { action: 'Retry', onConditions: ['OOMKilled'], retryLimit: 3, mutate: { resources: {
+                memory: { static: '64Mi', max: '1Gi' }, cpu: { factor: 2, max: '300m' } } } }] });
+        const executor = bed.executor().start();
+        const states = (cpu, memory) => ({ image: 'registry.example/work:1',
+            resources: { limits: { cpu, memory } } });
+        const payload = pod(['running', 'pause'], { spec: {
+            initContainers: [{ name: 'fetch', ...states('50m', '64Mi') }],
+            containers: [{ name: 'main', ...states('100m', '128Mi') }, { name: 'side',
+                image: 'registry.example/work:1' }] } });
+        const { id } = await bed.enqueue(executor, payload,
+            { retry_policies: ['fixed'], resources: { memory: '128Mi', cpu: '100m' } });
+        const seen = [];
+        for (const [run, happens] of ['oom', 'oom', 'succeeded'].entries()) {
+            const p = await bed.pod(id, run, 'Running');
+            seen.push([...p.spec.initContainers, ...p.spec.containers].map(({ resources: { limits } }) =>
+                limits && `${limits.cpu} ${limits.memory}`));
+            await bed.phase(p, happens);
+        }
+        const job = await bed.status(id, 'completed');
+        assert.deepEqual(seen, [['50m 64Mi', '100m 128Mi', undefined],
+            ['100m 96Mi', '200m 192Mi', undefined], ['150m 128Mi', '300m 256Mi', undefined]]);
+        assert.deepEqual(job.resources, { memory: '256Mi', cpu: '300m' });
+        assert.match((await bed.run(id)).reason, /memory from 128Mi to 192Mi/);
+        await executor.stop();
+    });
 });
