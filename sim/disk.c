@@ -492,7 +492,7 @@ uint64_t disk_records(struct store *disk, char *kinds, size_t cap)
     uint64_t count = 0;
     for (store_cursor_seek(c, s, STR(""), false); store_cursor_at(c, s, &key, &value);
          store_cursor_step(c, s, false)) {
-        if (memchr("MDFQVY", key.at[0], 6))
+        if (memchr("MDFQUVY", key.at[0], 7))
             continue;
         if (count + 1 < cap)
             kinds[count] = key.at[0];

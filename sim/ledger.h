@@ -129,6 +129,7 @@ struct mjob {
     instant retain_until; /* or 0 */
     bool hold;            /* it is blocked until it is freed */
     bool pending_runs;    /* its runs begin when it becomes ready */
+    bool uncanceled;      /* such a run may have ended by a cancel that was undone */
     unsigned no_policy;   /* enum retry_fallback: what it says itself */
     struct curve backoff;
     span completed_retention, dead_retention;

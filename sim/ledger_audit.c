@@ -181,8 +181,9 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
                 "job %lu: run %u is %s, but its stream is open", m->serial, run->index, name);
         return;
     case OUTCOME_CANCELED:
-        PROMISE(is_explained(l, m, known, run, END_CANCEL), "CANCEL",
-                "job %lu: nobody canceled run %u", m->serial, run->index);
+        PROMISE(is_explained(l, m, known, run, END_CANCEL) ||
+                    (m->uncanceled && !instant_is_set(run->taken_at)),
+                "CANCEL", "job %lu: nobody canceled run %u", m->serial, run->index);
         return;
     case OUTCOME_DEADLINE:
         PROMISE(m->deadline.ms && run->ended_at.ms >= m->deadline.ms, "DEADLINE",
@@ -336,7 +337,8 @@ static enum status status_after(const struct mjob *m, const struct run *last,
         return STATUS_IN_FLIGHT;
     if (last && last->outcome == OUTCOME_COMPLETED)
         return STATUS_COMPLETED;
-    if (last && last->outcome == OUTCOME_CANCELED)
+    if (last && last->outcome == OUTCOME_CANCELED &&
+        (!m->uncanceled || instant_is_set(last->taken_at)))
         return STATUS_DEAD;
     if (last && (last->attempt || is_poisoned(last)) && !instant_is_set(last->retry_at))
         return STATUS_DEAD;

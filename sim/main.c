@@ -217,6 +217,8 @@ static uint64_t simulate(uint64_t seed, uint64_t steps, bool print)
             quiet_audit(&s);
         if (s.profile.bulks && sim_chance(&s, 2))
             bulk_in_silence(&s);
+        if (s.profile.bulks && sim_chance(&s, 2))
+            undo_in_silence(&s);
         if (sim_chance(&s, 2))
             quiet_order(&s);
         if (s.profile.keys && sim_chance(&s, 1))

@@ -389,6 +389,10 @@ void bulk_judge(struct ticket *t, const struct reply *r);
 /* Nobody else acts; everything is compared with a model. */
 void bulk_in_silence(struct sim *s);
 
+/* --- undo.c --- */
+/* Nobody else acts; a change of many is undone, and everything is compared with what it was. */
+void undo_in_silence(struct sim *s);
+
 /* --- change.c --- */
 /* *queue: the one that it moves to, if it does. */
 struct patch change_some_patch(struct sim *s, unsigned *queue);

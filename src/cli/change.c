@@ -71,7 +71,7 @@ static const struct option_def patch_options[] = {
 
 const struct subcommand retry_command = {
     .name = "retry",
-    .usage = "ID... [--completed] | FILTERS [--rate COUNT] [--undo DURATION] [--dry-run]",
+    .usage = "ID... [--completed] | FILTERS [--rate COUNT] [--dry-run]",
     .summary = "bring dead jobs back",
     .about = "A dead job that is brought back is ready at once with all its retries; its "
              "earlier runs stay on record.\n"
@@ -86,7 +86,7 @@ const struct subcommand retry_command = {
 
 const struct subcommand cancel_command = {
     .name = "cancel",
-    .usage = "ID... | FILTERS [--undo DURATION] [--dry-run]",
+    .usage = "ID... | FILTERS [--dry-run]",
     .summary = "cancel jobs that have not ended",
     .about = "A canceled job is dead, with that as its resolution. If a worker has it, the worker "
              "learns "
@@ -99,7 +99,7 @@ const struct subcommand cancel_command = {
 
 const struct subcommand patch_command = {
     .name = "patch",
-    .usage = "ID... --set JSON | FILTERS --set JSON [--undo DURATION] [--dry-run]",
+    .usage = "ID... --set JSON | FILTERS --set JSON [--dry-run]",
     .summary = "change jobs that have not ended",
     .about =
         "Changes the queue, priority, time or retry settings of jobs. A job in flight keeps its "
@@ -112,7 +112,7 @@ const struct subcommand patch_command = {
 
 const struct subcommand delete_command = {
     .name = "delete",
-    .usage = "ID... | FILTERS [--undo DURATION] | KIND NAME... | -f FILE",
+    .usage = "ID... | FILTERS | KIND NAME... | -f FILE",
     .summary = "delete jobs and their history, retry policies, settings of queues",
     .about =
         "Deleted jobs are gone, whatever their status. A worker that has one learns of it when "

@@ -49,7 +49,7 @@ static bool may_go(enum operation_kind kind)
 struct err engine_undo_keep(struct engine *e, instant now, struct id id, enum operation_kind kind,
                             struct arena *a, struct undo_entry *entry, struct job_extent *extent)
 {
-    *entry = (struct undo_entry){.kind = kind, .purge_at = INSTANT_NONE};
+    *entry = (struct undo_entry){.kind = kind, .at = now, .purge_at = INSTANT_NONE};
     TRY(engine_read(e, now, id, may_go(kind), a, &entry->was, extent));
     entry->runs = entry->was.state.runs;
     if (!may_go(kind))
@@ -82,6 +82,8 @@ static void resume_state(const struct undo_entry *entry, instant now, struct job
 {
     *s = entry->was.state;
     s->runs = entry->runs;
+    if (s->runs != entry->was.state.runs) /* the cancel was a run, see pending_runs */
+        s->extras.returned_at = now;
     if (entry->was.state.status != STATUS_IN_FLIGHT)
         return;
     s->status = engine_returned(s->ready_at, s->dequeued_at, now);
@@ -95,16 +97,16 @@ static void resume_state(const struct undo_entry *entry, instant now, struct job
                     : STR("scheduled again: a command took it from its worker, and was undone");
 }
 
-/* Whether another job has the key by now. */
-static struct err is_key_taken(struct engine *e, instant now, const struct job *job,
-                               struct arena *a, bool *taken)
+/* Whether a job has the key that was enqueued since the change. Others had it beside this one. */
+static struct err is_key_taken(struct engine *e, instant now, const struct undo_entry *entry,
+                               const struct job *job, struct arena *a, bool *taken)
 {
     struct job holder;
     *taken = false;
     if (!engine_unique_holds(job->unique_while, job->state.status))
         return err_none();
     TRY(engine_unique_find(e, now, job->unique_key, a, &holder, taken));
-    *taken = *taken && !id_eq(holder.id, job->id);
+    *taken = *taken && !id_eq(holder.id, job->id) && id_time(holder.id).ms >= entry->at.ms;
     return err_none();
 }
 
@@ -121,11 +123,11 @@ static struct err is_alias_taken(struct engine *e, instant now, const struct job
 }
 
 /* What others have taken that the job needs; job has the state that it is to have. */
-static struct err check_place(struct engine *e, instant now, const struct job *job, struct arena *a,
-                              enum undo_outcome *out)
+static struct err check_place(struct engine *e, instant now, const struct undo_entry *entry,
+                              const struct job *job, struct arena *a, enum undo_outcome *out)
 {
     bool taken;
-    TRY(is_key_taken(e, now, job, a, &taken));
+    TRY(is_key_taken(e, now, entry, job, a, &taken));
     if (taken)
         *out = UNDO_UNIQUE_KEY;
     TRY(is_alias_taken(e, now, job, a, &taken));
@@ -198,7 +200,7 @@ static struct err restore(struct engine *e, instant now, const struct undo_entry
         *out = UNDO_RETIRED;
     if (!engine_group_takes_back(e, &entry->group))
         *out = UNDO_GROUP;
-    TRY(check_place(e, now, &job, a, out));
+    TRY(check_place(e, now, entry, &job, a, out));
     if (*out != UNDO_DONE)
         return err_none();
     job.batch.open = false; /* its place may be another's */
@@ -231,7 +233,7 @@ static struct err uncancel(struct engine *e, instant now, const struct undo_entr
     }
     struct job back = *job;
     resume_state(entry, now, &back.state);
-    TRY(check_place(e, now, &back, a, out));
+    TRY(check_place(e, now, entry, &back, a, out));
     if (*out != UNDO_DONE)
         return err_none();
     back.state.extras.notes = s->extras.notes;

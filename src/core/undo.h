@@ -20,6 +20,7 @@
 struct undo_entry {
     enum operation_kind kind;  /* of the change: not OPERATION_UNDO */
     bool gone;                 /* it took the job away */
+    instant at;                /* of the change */
     struct job was;            /* with its payload iff it is gone */
     uint32_t runs;             /* of the job afterwards */
     instant purge_at;          /* likewise */

@@ -7,8 +7,8 @@
  *                              varint entries, varint next, varint bytes, varint count of outcomes,
  *                              then for each a varint
  *   'Z' number seq  UNDO       byte version, byte kind, byte 1 if the job is gone, id as 16 bytes
- *                              big-endian, varint runs, opt purge_at, varint fields of a patch,
- *                              text JOB as it was, text payload if that is apart, text JOB as it
+ *                              big-endian, opt time of the change, varint runs, opt purge_at,
+ * varint fields of a patch, text JOB as it was, text payload if that is apart, text JOB as it
  *                              became or empty, text name of its group, text owner of the group,
  *                              opt time when it was sealed, opt until when it is retained, text
  *                              the records beside the first one, as store/batch_bytes.h has them */
@@ -156,6 +156,7 @@ static void write_undo(struct writer *w, const struct undo_entry *e, struct str 
     writer_byte(w, e->kind);
     writer_byte(w, e->gone);
     writer_id(w, e->was.id);
+    writer_opt(w, e->at.ms);
     writer_varint(w, e->runs);
     writer_opt(w, e->purge_at.ms);
     writer_varint(w, e->set);
@@ -227,6 +228,7 @@ struct err record_read_undo(struct str value, struct undo_entry *e, struct batch
     e->kind = (enum operation_kind)reader_byte(&r, "kind", OPERATION_RETRY);
     e->gone = reader_byte(&r, "whether the job is gone", 1);
     struct id id = reader_id(&r);
+    e->at = reader_instant(&r, "time of the change");
     e->runs = (uint32_t)reader_varint(&r, "runs", UINT32_MAX);
     e->purge_at = reader_instant(&r, "end of the retention");
     e->set = (unsigned)reader_varint(&r, "fields", UINT32_MAX);
