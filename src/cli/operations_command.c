@@ -51,7 +51,6 @@ static void write_undo(struct client *c, struct buf *out, struct str operation)
         buf_str(out, state);
         return;
     }
-    buf_lit(out, "until ");
     when_relative(out, view_time(undo, "until"), c->now);
 }
 
@@ -73,7 +72,7 @@ static void add_row(struct client *c, struct table *t, struct str operation)
     buf_fini(&undo);
 }
 
-static const char *const headers[] = {"ID", "KIND", "STATE", ">JOBS", "BEGAN", "UNDO", NULL};
+static const char *const headers[] = {"ID", "KIND", "STATE", ">JOBS", "BEGAN", "UNDO UNTIL", NULL};
 
 static int list(struct client *c)
 {

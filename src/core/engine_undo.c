@@ -106,7 +106,7 @@ static struct err is_key_taken(struct engine *e, instant now, const struct undo_
     if (!engine_unique_holds(job->unique_while, job->state.status))
         return err_none();
     TRY(engine_unique_find(e, now, job->unique_key, a, &holder, taken));
-    *taken = *taken && !id_eq(holder.id, job->id) && id_time(holder.id).ms >= entry->at.ms;
+    *taken = *taken && !id_eq(holder.id, job->id) && id_time(holder.id).ms > entry->at.ms;
     return err_none();
 }
 

@@ -61,9 +61,12 @@ static void rewrite_job(void *ctx, const struct job *job)
     struct rig *r = ctx;
     r->writes++;
     struct rig_record *record = idmap_get(&r->records, job->id);
-    assert_non_null(record);
     assert_non_null(job->payload.at); /* otherwise it would be lost */
     rig_snapshot_touch(r, job->id);
+    if (!record) { /* it was deleted, and is restored */
+        record = ALLOC(struct rig_record);
+        idmap_put(&r->records, job->id, record);
+    }
     keep_job(r, record, job);
 }
 

@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Server, assertError, jobOf, queueName, repeat, until, useServer } = require('./harness');
+const { Server, assertError, jobOf, queueName, repeat, run, until, useServer } = require('./harness');
 const { guarded } = require('./access');
 
 // A change with an undo: the operation's id.
@@ -351,5 +351,38 @@ describe('an undo', () => {
         assert.deepEqual([done.state, done.undone, done.not_undone], ['done', total, 0]);
         assert.equal((await server.get('/jobs/count')).json.count, total);
         assert.deepEqual((await server.get('/jobs?limit=1000')).json.jobs, first);
+    });
+});
+
+describe('tenax operations', () => {
+    const server = useServer();
+
+    async function tenax(args, code = 0) {
+        const end = await run(args, { TENAX_URL: server.url() });
+        assert.equal(end.code, code, `${args}: ${end.stdout}${end.stderr}`);
+        return end;
+    }
+
+    it('undoes_what_was_done_with_undo', async () => {
+        assert.match((await tenax(['operations'])).stderr, /no operations/);
+        const [id] = await server.enqueueMany(repeat(2, { queue: 'q' }));
+        const lines = (await tenax(['delete', '--queue', 'q', '--undo', '1h'])).stdout.split('\n');
+        assert.equal(lines[0], '2 jobs deleted');
+        const [, operation] = /^tenax operations (\d+) --undo$/.exec(lines[1]);
+        const listed = (await tenax(['operations'])).stdout.split('\n')[1];
+        assert.match(listed, new RegExp(`^${operation} +delete +done +2 .*in (1 h|59 min)`));
+        assert.equal((await tenax(['operations', operation, '--undo'])).stdout,
+            '2 undone, 0 not undone\n');
+        await server.job(id);
+        const all = (await tenax(['operations', '--output', 'json'])).stdout.trim().split('\n');
+        assert.deepEqual(all.map((line) => JSON.parse(line).kind), ['undo', 'delete']);
+        assert.match((await tenax(['operations', operation])).stdout, /done\n$/);
+    });
+
+    it('says_what_is_wrong', async () => {
+        assert.match((await tenax(['operations', '--undo'], 2)).stderr, /which operation/);
+        assert.match((await tenax(['operations', '1', '--undo', '--stop'], 2)).stderr, /exclude/);
+        assert.match((await tenax(['operations', '999', '--undo'], 4)).stderr, /not_found/);
+        assert.match((await tenax(['delete', '0'.repeat(25), '--undo', '1h'], 2)).stderr, /--undo goes with/);
     });
 });
