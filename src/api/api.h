@@ -94,6 +94,10 @@ void api_token_keep(struct api *a, struct token *token, struct str trail,
                     void (*done)(void *ctx, struct token *token, const struct err *err), void *ctx);
 /* The trail of what a file has the server do (struct command, trail). */
 struct str api_trail_of_server(const char *operation, const char *source, struct arena *a);
+/* What the body of POST /jobs says, for jobs that come another way. Strings live in the arena, or
+ * are views. The errors of POST /jobs. */
+NODISCARD struct err api_read_job(const struct api *a, struct str body, struct arena *arena,
+                                  struct enqueue *out);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
 /* Stops a backup that is under way, and waits for its thread. Call it before the store is closed.

@@ -131,6 +131,14 @@ static struct err decode_one(struct api *a, const struct http_request *req, stru
     return json_close(&c);
 }
 
+struct err api_read_job(const struct api *a, struct str body, struct arena *arena,
+                        struct enqueue *out)
+{
+    struct json_cursor c = json_open(body);
+    TRY(api_decode_job(a, &c, arena, out));
+    return json_close(&c);
+}
+
 void api_enqueue(struct api *a, const struct api_request *r)
 {
     struct enqueue spec;

@@ -130,11 +130,19 @@ void engine_free(struct engine *e)
 
 /* --- enqueue and remove --- */
 
+static struct id id_for(struct engine *e, instant now, const struct enqueue *spec)
+{
+    if (id_is_none(spec->id))
+        return id_next(&e->ids, now, &e->rng);
+    id_seen(&e->ids, spec->id);
+    return spec->id;
+}
+
 static void make_job(struct engine *e, instant now, const struct enqueue *spec, struct job *job)
 {
     instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
     *job = (struct job){
-        .id = id_next(&e->ids, now, &e->rng),
+        .id = id_for(e, now, spec),
         .queue = spec->queue,
         .type = spec->type,
         .payload = spec->payload,

@@ -14,6 +14,8 @@
 #define ENQUEUE_DEPENDS_MAX 50000 /* jobs that all of them wait for */
 
 struct enqueue {
+    struct id id;     /* none: the engine makes one */
+    uint64_t receipt; /* from whom it was taken in the same commit; 0: nobody (backend/embedded) */
     struct str queue, type, payload; /* checked by the caller: job_check_name, valid JSON */
     uint16_t priority;
     instant ready_at; /* or none: now */

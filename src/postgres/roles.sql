@@ -5,3 +5,4 @@
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenax FROM PUBLIC;
 GRANT USAGE ON SCHEMA tenax TO tenax_producer;
+GRANT EXECUTE ON FUNCTION tenax.enqueue(text, text, jsonb, jsonb) TO tenax_producer;

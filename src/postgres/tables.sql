@@ -91,6 +91,12 @@ CREATE TABLE tenax.inbox_refused (
     reason text NOT NULL
 );
 
+-- Whether the owner has to be woken when there is something in the inbox.
+CREATE TABLE tenax.inbox_reader (
+    shard smallint PRIMARY KEY REFERENCES tenax.shard ON DELETE CASCADE,
+    asleep boolean NOT NULL
+) WITH (fillfactor = 10);
+
 CREATE TABLE tenax.servers (
     shard smallint NOT NULL REFERENCES tenax.shard ON DELETE CASCADE,
     name text NOT NULL,

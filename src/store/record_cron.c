@@ -27,8 +27,8 @@ static void write_cron_group(struct writer *w, const struct cron_group *g)
 
 /* A field that is missing here would be missing in the jobs of every tick: what is not in
  * struct job_options must be stored here, or be refused in an entry. But for what creates budgets:
- * it has done so when the entry is stored. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) - sizeof(struct job_options) == 224,
+ * it has done so when the entry is stored. An entry has neither id nor receipt. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) - sizeof(struct job_options) == 248,
                "a new field of struct enqueue must be stored with a cron entry, or refused in it");
 
 static void write_cron_entry(struct writer *w, const struct cron_entry *c)

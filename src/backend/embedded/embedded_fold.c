@@ -401,6 +401,7 @@ static void apply(struct fold *f)
     r->enqueued = arena_get(a, f->count * sizeof *r->enqueued);
     fill_reply(f, r, added, places);
     embedded_idempotency_keep(b, f->once, r);
+    embedded_give_receipts(b, f->specs, f->count);
 }
 
 /* --- the stages of an enqueue --- */

@@ -494,6 +494,8 @@ bool embedded_failures_clear(struct embedded *b);
  * with ERR_KEY_REUSED, or with an error of reading. once is NULL if there is no key. */
 bool embedded_idempotency_answer(struct embedded *b, const struct idempotency *once, reply_fn done,
                                  void *ctx);
+/* The batch deletes the rows of PostgreSQL's inbox that these came from, if any. */
+void embedded_give_receipts(struct embedded *b, const struct enqueue *specs, size_t count);
 /* Puts the answer that r gives into the batch, which has what was enqueued. */
 void embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
                                const struct reply *r);

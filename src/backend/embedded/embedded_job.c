@@ -4,6 +4,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "core/job_fields.h"
+#include "store/log_postgres.h"
 
 /* The reply outlives the request, so its names must not be the request's. */
 static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
@@ -22,6 +23,17 @@ static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
     }
 }
 
+void embedded_give_receipts(struct embedded *b, const struct enqueue *specs, size_t count)
+{
+    char key[LOG_POSTGRES_INBOX_KEY];
+    for (size_t i = 0; i < count; i++) {
+        if (!specs[i].receipt)
+            continue;
+        log_postgres_inbox_key((int64_t)specs[i].receipt, key);
+        batch_delete(&b->building->batch, (struct str){key, sizeof key});
+    }
+}
+
 void embedded_enqueue(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct arena *a = &b->building->arena;
@@ -30,10 +42,12 @@ void embedded_enqueue(struct embedded *b, const struct command *c, struct reply 
     r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
     if (r->err.code == ERR_OK)
         embedded_idempotency_keep(b, c->enqueue.once, r);
-    if (r->err.code == ERR_OK)
+    if (r->err.code == ERR_OK) {
         own_names(a, r->enqueued, r->count);
-    else if (r->err.code != ERR_CORRUPT || !embedded_can_heal(b))
+        embedded_give_receipts(b, c->enqueue.specs, r->count);
+    } else if (r->err.code != ERR_CORRUPT || !embedded_can_heal(b)) {
         b->broken = r->err; /* some may be in the batch already: it must not be committed */
+    }
 }
 
 void embedded_read(struct embedded *b, const struct command *c, struct reply *r)
