@@ -113,7 +113,7 @@ NODISCARD static struct err make_folders(const struct rocks *r)
     if (m.number)
         return err_make(ERR_USAGE,
                         "%.150s has jobs of a server without PostgreSQL: name another folder, "
-                        "which will be created; `tenax restore --postgres` takes jobs along",
+                        "which will be created; `tenax postgres import` brings jobs to PostgreSQL",
                         root);
     if (mkdir(r->dir, 0700) != 0 && errno != EEXIST)
         return folder_error("make", r->dir);

@@ -3,7 +3,7 @@
 'use strict';
 
 const assert = require('node:assert');
-const { execFile } = require('node:child_process');
+const { execFile, execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { test, before, after } = require('node:test');
@@ -82,6 +82,32 @@ test('the command line is checked, and has no password', async () => {
     assert.match(end.stderr, what);
     assert.doesNotMatch(end.stderr, /s3cret/);
   }
+});
+
+test('imports a root directory into a schema that has no jobs, once', async () => {
+  const root = fs.mkdtempSync(path.join(node.dir, 'root-'));
+  await node.rows('CREATE DATABASE filled');
+  const at = ['--postgres', node.url({ db: 'filled' })];
+  assert.strictEqual((await tenax(['install', ...at])).code, 0);
+  for (const [args, what] of [
+    [['import'], /name one root directory/],
+    [['import', root, root], /name one root directory/],
+    [['import', path.join(root, 'missing')], /is not a root directory/],
+    [['import', root], /is not a root directory/],
+  ]) {
+    const end = await tenax([...args, ...at]);
+    assert.strictEqual(end.code, 2, args.join(' '));
+    assert.match(end.stderr, what);
+  }
+  execFileSync(path.join(path.dirname(BIN), 'tests/store/put_resource'), [root, 'P', 'p', '1', '{}']);
+  let end = await tenax(['import', root, ...at]);
+  assert.deepStrictEqual([end.code, end.stderr], [0, '']);
+  assert.match(end.stdout, /: 1 records of .* are imported/);
+  assert.strictEqual(await node.value('SELECT count(*) FROM tenax.records', { db: 'filled' }), '1');
+  assert.strictEqual(await node.value('SELECT count(*) FROM tenax.lease WHERE owner IS NULL', { db: 'filled' }), '1');
+  end = await tenax(['import', root, ...at]);
+  assert.strictEqual(end.code, 1);
+  assert.match(end.stderr, /there are jobs in PostgreSQL already/);
 });
 
 test('a PostgreSQL that is not there is exit code 3, without the password', async () => {
