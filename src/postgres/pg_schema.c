@@ -21,7 +21,8 @@ struct step {
     const char *file;
 };
 static const struct step steps[] = {{1, "tables.sql"}, {0}};
-static const char *const programs[] = {"functions.sql", "enqueue.sql", "views.sql", "roles.sql", NULL};
+static const char *const programs[] = {"functions.sql", "enqueue.sql", "views.sql", "roles.sql",
+                                       NULL};
 
 static const struct pg_statement look_at = {
     "schema_look", "SELECT to_regnamespace('tenax') IS NOT NULL, "

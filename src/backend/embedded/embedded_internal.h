@@ -313,8 +313,7 @@ struct backend_claim {
 /* Reads b->free_space anew, unless it was read a moment ago. */
 void embedded_check_space(struct embedded *b);
 struct engine *embedded_engine_new(struct embedded *b);
-/* A reply of the turn that is being built, to be filled in; done gets it when the turn is durable.
- */
+/* A reply of the turn that is being built, to be filled in; done gets it once that is durable. */
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* Nothing of it is stored. */
 void embedded_forget_writes(struct turn *t);
