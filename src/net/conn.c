@@ -17,6 +17,9 @@
 /* What one write takes; libuv counts in int. */
 #define WRITE_MAX ((size_t)1 << 30)
 #define LINGER_MS 1000
+/* So many connections keep OpenSSL's buffers, of 33 KiB each; all others get them anew for each
+ * record. */
+#define TLS_BUFFERS_MAX 256
 
 static uv_stream_t *stream_of(struct conn *c)
 {
@@ -356,7 +359,7 @@ static struct conn *conn_new(struct conn_set *set, const struct protocol *p)
     LIST_INSERT_HEAD(&set->all, c, link);
     c->opened_at = c->moved_at = uv_now(set->loop);
     if (set->tls)
-        c->tls = tls_new(set->tls);
+        c->tls = tls_new(set->tls, set->count <= TLS_BUFFERS_MAX);
     p->open(c);
     return c;
 }

@@ -31,7 +31,8 @@ void tls_context_free(struct tls_context *context);
 /* Whether the certificate is for that name, which need not end in a zero byte. */
 bool tls_context_names(struct tls_context *context, struct str name);
 
-struct tls *tls_new(struct tls_context *context);
+/* keeps_buffers: takes 33 KiB also between records, and so less time for each. */
+struct tls *tls_new(struct tls_context *context, bool keeps_buffers);
 void tls_free(struct tls *t);
 
 enum tls_event {
@@ -41,7 +42,7 @@ enum tls_event {
     TLS_FAILED, /* tls_why says why; what tls_seal yields now is an alert for the peer */
 };
 
-/* Takes what came from the socket. */
+/* What came from the socket: tls_read reads it, until that returns anything but TLS_DATA. */
 void tls_feed(struct tls *t, const char *at, size_t len);
 /* Reads at most `size` decrypted bytes; also advances the handshake. */
 enum tls_event tls_read(struct tls *t, char *to, size_t size, size_t *len);
