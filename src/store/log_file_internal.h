@@ -38,6 +38,7 @@ struct log_file {
     pthread_t threads[LOG_UNDER_WAY_MAX], maker;
     unsigned thread_count;
     bool has_maker, making, stopping;
+    bool hurry;                /* somebody waits for what the maker makes */
     struct log_segment **list; /* all, in use and free */
     size_t count;
     uint64_t names; /* the highest that was ever given to a file here */

@@ -46,13 +46,14 @@ static void drop(struct log_file *f, size_t i)
 }
 
 /* Makes a file; meanwhile others go on. */
-NODISCARD static struct err make(struct log_file *f, uint64_t size, struct log_segment **out)
+NODISCARD static struct err make(struct log_file *f, uint64_t size,
+                                 const struct log_segment_pace *pace, struct log_segment **out)
 {
     uint64_t name = ++f->names;
     pthread_mutex_unlock(&f->lock);
     struct err e = f->settings.may_grow ? f->settings.may_grow(f->settings.ctx, size) : err_none();
     if (e.code == ERR_OK)
-        e = log_segment_make(f->dir, name, size, f->settings.no_direct, out);
+        e = log_segment_make(f->dir, name, size, f->settings.no_direct, pace, out);
     pthread_mutex_lock(&f->lock);
     if (e.code == ERR_OK)
         add(f, *out);
@@ -73,14 +74,16 @@ static struct log_segment *find_free(const struct log_file *f, uint64_t need)
 
 NODISCARD static struct err get_free(struct log_file *f, uint64_t need, struct log_segment **out)
 {
-    while (f->making && !find_free(f, need))
+    while (f->making && !find_free(f, need)) {
+        f->hurry = true;
         pthread_cond_wait(&f->done, &f->lock);
+    }
     *out = find_free(f, need);
     if (*out)
         return err_none();
     uint64_t usual = next_size(f), least = need > SIZE_FIRST ? need : SIZE_FIRST;
     for (uint64_t size = usual > need ? usual : need;;) {
-        struct err e = make(f, size, out);
+        struct err e = make(f, size, NULL, out);
         /* Where the disk is nearly full a small one does. */
         if (e.code != ERR_DISK_FULL || size <= least)
             return e;
@@ -181,9 +184,24 @@ struct err log_file_make_room(struct log_file *f, size_t size)
     return err_none();
 }
 
+/* Of the second half of the current segment not more may be used than half of what is written of
+ * the spare: so that is there in time. */
+static bool may_rest(void *ctx, uint64_t written)
+{
+    struct log_file *f = ctx;
+    pthread_mutex_lock(&f->lock);
+    uint64_t half = f->current->size / 2;
+    uint64_t used = f->at > half ? f->at - half : 0;
+    bool in_time = written * half >= 2 * used * f->wanted;
+    bool may = in_time && !f->hurry && !f->stopping;
+    pthread_mutex_unlock(&f->lock);
+    return may;
+}
+
 void *log_file_maker(void *ctx)
 {
     struct log_file *f = ctx;
+    const struct log_segment_pace pace = {may_rest, f};
     pthread_setname_np(pthread_self(), "log-spare");
     pthread_mutex_lock(&f->lock);
     while (!f->stopping) {
@@ -195,7 +213,8 @@ void *log_file_maker(void *ctx)
          * so that a full disk is not asked with every append. */
         struct log_segment *made;
         f->making = true;
-        struct err e = make(f, f->wanted, &made);
+        f->hurry = false;
+        struct err e = make(f, f->wanted, &pace, &made);
         f->making = false;
         pthread_cond_broadcast(&f->done);
         while (e.code != ERR_OK && f->wanted && !f->stopping)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -15,6 +16,10 @@
 #include "store/folder.h"
 
 #define PIECE ((size_t)1024 * 1024)
+/* A write that takes not much longer than one of a batch, and how long it is then the others' turn:
+ * some 30 MiB a second. */
+#define SMALL_PIECE ((size_t)64 * 1024)
+#define REST_NS     (2 * 1000 * 1000)
 
 static void path_of(char *path, size_t size, const char *dir, uint64_t name, const char *end)
 {
@@ -163,14 +168,23 @@ struct err log_segment_list(const char *dir, bool read_only, bool no_direct,
 
 /* --- making one --- */
 
-/* By-passes the page cache where it can: it is not read again. */
-NODISCARD static struct err fill(int fd, uint64_t size, const char *path)
+static void rest(const struct log_segment_pace *pace, uint64_t written)
 {
-    void *zeros = log_segment_memory(PIECE);
-    memset(zeros, 0, PIECE);
+    const struct timespec ts = {.tv_nsec = REST_NS};
+    if (pace && pace->may_rest(pace->ctx, written))
+        nanosleep(&ts, NULL);
+}
+
+/* By-passes the page cache where it can: it is not read again. */
+NODISCARD static struct err fill(int fd, uint64_t size, const struct log_segment_pace *pace,
+                                 const char *path)
+{
+    size_t most = pace ? SMALL_PIECE : PIECE;
+    void *zeros = log_segment_memory(most);
+    memset(zeros, 0, most);
     struct err e = err_none();
-    for (uint64_t at = 0; at < size && e.code == ERR_OK;) {
-        size_t len = size - at < PIECE ? (size_t)(size - at) : PIECE;
+    for (uint64_t at = 0; at < size && e.code == ERR_OK; rest(pace, at)) {
+        size_t len = size - at < most ? (size_t)(size - at) : most;
         ssize_t n = pwrite(fd, zeros, len, (off_t)at);
         /* It accepts the flag and nothing else. */
         if (n < 0 && errno == EINVAL && fcntl(fd, F_SETFL, 0) == 0)
@@ -185,7 +199,8 @@ NODISCARD static struct err fill(int fd, uint64_t size, const char *path)
     return e;
 }
 
-NODISCARD static struct err make_file(const char *dir, uint64_t name, uint64_t size, bool no_direct)
+NODISCARD static struct err make_file(const char *dir, uint64_t name, uint64_t size, bool no_direct,
+                                      const struct log_segment_pace *pace)
 {
     char path[4096], partial[4096];
     path_of(path, sizeof path, dir, name, "");
@@ -196,7 +211,7 @@ NODISCARD static struct err make_file(const char *dir, uint64_t name, uint64_t s
         fd = open(partial, flags, 0600);
     if (fd < 0)
         return folder_error("make", partial);
-    struct err e = fill(fd, size, partial);
+    struct err e = fill(fd, size, pace, partial);
     close(fd);
     if (e.code == ERR_OK && rename(partial, path) != 0)
         e = folder_error("name", path);
@@ -208,11 +223,11 @@ NODISCARD static struct err make_file(const char *dir, uint64_t name, uint64_t s
 }
 
 struct err log_segment_make(const char *dir, uint64_t name, uint64_t size, bool no_direct,
-                            struct log_segment **out)
+                            const struct log_segment_pace *pace, struct log_segment **out)
 {
     char path[4096];
     must(size % LOG_BLOCK == 0);
-    TRY(make_file(dir, name, size, no_direct));
+    TRY(make_file(dir, name, size, no_direct, pace));
     path_of(path, sizeof path, dir, name, "");
     struct log_segment *s = segment_new(name);
     struct err e = open_one(s, path, false, no_direct);

@@ -35,9 +35,16 @@ struct log_segment {
  */
 NODISCARD struct err log_segment_list(const char *dir, bool read_only, bool no_direct,
                                       struct log_segment ***list, size_t *count);
-/* Creates a blank one of that size, a multiple of LOG_BLOCK, on the disk with its name. Called on
- * any thread. ERR_DISK_FULL, ERR_IO. */
+/* How one is made beside others' writes, in small pieces. */
+struct log_segment_pace {
+    /* Called after each; `written` is the bytes so far. True: they may come first for a moment. */
+    bool (*may_rest)(void *ctx, uint64_t written);
+    void *ctx;
+};
+/* Creates a blank one of that size, a multiple of LOG_BLOCK, on the disk with its name. pace NULL:
+ * as fast as possible. Called on any thread. ERR_DISK_FULL, ERR_IO. */
 NODISCARD struct err log_segment_make(const char *dir, uint64_t name, uint64_t size, bool no_direct,
+                                      const struct log_segment_pace *pace,
                                       struct log_segment **out);
 /* Writes whole blocks from memory aligned to LOG_BLOCK; with sync they are on the disk afterwards,
  * without with the operating system. Called on any thread. ERR_DISK_FULL, ERR_IO. */
