@@ -230,11 +230,6 @@ static void on_drained(void *ctx)
     stop_if_drained(s);
 }
 
-static int count_connections(const struct server *s)
-{
-    return listener_connections(&s->primary) + listener_connections(&s->admin);
-}
-
 static void drain(struct server *s, struct listener *l)
 {
     s->undrained++;
@@ -245,7 +240,7 @@ static void drain(struct server *s, struct listener *l)
 static void on_drain_limit(uv_timer_t *t)
 {
     struct server *s = t->data;
-    int count = count_connections(s);
+    int count = listener_connections(&s->primary) + listener_connections(&s->admin);
     if (count > 0)
         log_warn("%d connections did not end within %d s; closing them", count, DRAIN_MS / 1000);
     else
