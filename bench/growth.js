@@ -121,7 +121,7 @@ async function main() {
   const rows = { jobs: [growJobs, 'jobs'], queues: [growQueues, 'queues'], connections: [growConnections, 'connections'] };
   m.heading(place);
   for (const [kind, [grow, unit]] of Object.entries(rows)) {
-    if (!(process.env.BENCH_ROWS || Object.keys(rows).join()).split(',').includes(kind)) continue;
+    if (!m.chosen('BENCH_ROWS', Object.keys(rows)).includes(kind)) continue;
     for (let i = 0; i < m.runs; i++) await grow();
     print(kind, unit);
   }

@@ -239,6 +239,17 @@ function commandLine() {
   return { binary: fs.realpathSync(binary), load: fs.realpathSync(load), json: rest[1] };
 }
 
+// Those of `all` that an environment variable names, by commas or blanks; all of them without it.
+function chosen(variable, all) {
+  const names = (process.env[variable] ?? '').split(/[\s,]+/).filter(Boolean);
+  const odd = names.find((n) => !all.includes(n));
+  if (odd) {
+    console.error(`bench: ${variable}: there is no '${odd}', only ${all.join(', ')}`);
+    process.exit(2);
+  }
+  return all.filter((n) => names.length === 0 || names.includes(n));
+}
+
 // On the disk of the build, because a file system in memory has no fsync to speak of.
 function workFolder(binary) {
   const folder = fs.mkdtempSync(path.join(path.dirname(binary), 'bench.'));
@@ -247,4 +258,4 @@ function workFolder(binary) {
 }
 
 module.exports = { quick, runs, commitMode, start, run, freePort, listens, cpuOf, rssOf, Tenax, Samples,
-  round, median, short, spread, machine, heading, version, writeJson, commandLine, workFolder };
+  round, median, short, spread, machine, heading, version, writeJson, commandLine, chosen, workFolder };

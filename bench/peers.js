@@ -144,8 +144,7 @@ Object.assign(system, {
   'rabbitmq-classic': new RabbitMQ('RabbitMQ, classic', 'rabbitmq-classic'),
 });
 
-const chosen = (process.env.BENCH_PEERS || 'redis,beanstalkd,rabbitmq-quorum,rabbitmq-classic').split(',');
-const names = ['tenax', ...chosen];
+const names = ['tenax', ...m.chosen('BENCH_PEERS', Object.keys(system).filter((n) => n !== 'tenax'))];
 
 // ---- rows ----
 
@@ -206,7 +205,7 @@ function print(row) {
 
 async function main() {
   const place = m.machine(work);
-  const rows = Object.keys(shown).filter((r) => (process.env.BENCH_ROWS || Object.keys(shown).join()).split(',').includes(r));
+  const rows = m.chosen('BENCH_ROWS', Object.keys(shown));
   const versions = Object.fromEntries(names.map((n) => [n, system[n].version()]));
   m.heading(place);
   for (const n of names) console.log(`${system[n].title.padEnd(20)} ${versions[n]}`);
