@@ -23,6 +23,7 @@ static char *write_tables(struct rocks *r, const rocksdb_writeoptions_t *how, co
     fill_writes(r->writes, b);
     rocks_number_put(r, number);
     rocksdb_write(r->db, how, r->writes, &text);
+    rocks_pace_count(r->pace, b->bytes);
     rocksdb_writebatch_clear(r->writes);
     if (b->bytes > ROCKS_KEEP_MAX) {
         rocksdb_writebatch_destroy(r->writes);

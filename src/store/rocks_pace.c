@@ -2,6 +2,7 @@
 #include "store/rocks_pace.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -14,6 +15,10 @@
 #define LEVEL0_AT        4
 #define LEVEL0_UNLIMITED 12
 #define RATE             (48 * MIB)
+/* Less is written while nobody is in a hurry: a byte is read by compactions some ten times. */
+#define QUIET       (2 * MIB)
+#define QUIET_AT    (ROCKS_PACE_SLOWDOWN * 3 / 4) /* tables at level 0, at most */
+#define INCOMING_NS SECOND_NS /* what is written is counted over that, or more */
 
 #define CHUNK     ((uint64_t)256 * 1024) /* between two looks at the clock */
 #define LOOK_AT   64                     /* chunks between two looks at the database */
@@ -29,10 +34,16 @@ struct rocks_pace {
     struct rocks_pace_clock clock;
     uint64_t rate;
     unsigned until_look;
+    uint64_t incoming;        /* a second; UINT64_MAX: not known yet */
+    uint64_t written_before;  /* and when */
+    mono counted_at;          /* 0: never */
+    _Atomic uint64_t written; /* not under the lock */
 };
 
-uint64_t rocks_pace_rate(uint64_t level0, bool delayed)
+uint64_t rocks_pace_rate(uint64_t level0, bool delayed, uint64_t incoming)
 {
+    if (!delayed && incoming < QUIET && level0 < QUIET_AT)
+        return RATE;
     if (delayed || level0 >= LEVEL0_UNLIMITED)
         return 0;
     return level0 < LEVEL0_AT ? RATE : RATE << (level0 - LEVEL0_AT) / 2;
@@ -63,7 +74,20 @@ static uint64_t level0_of(rocksdb_t *db)
     return n;
 }
 
-static void look(struct rocks_pace *p)
+static void count_incoming(struct rocks_pace *p, mono now)
+{
+    int64_t time = now.ns - p->counted_at.ns;
+    bool first = p->counted_at.ns == 0;
+    if (!first && time < INCOMING_NS)
+        return;
+    uint64_t written = atomic_load(&p->written);
+    if (!first)
+        p->incoming = (written - p->written_before) * 1000 / (uint64_t)(time / (1000 * 1000));
+    p->written_before = written;
+    p->counted_at = now;
+}
+
+static void look(struct rocks_pace *p, mono now)
 {
     uint64_t delayed = 0;
     if (p->until_look > 0) {
@@ -72,7 +96,8 @@ static void look(struct rocks_pace *p)
     }
     p->until_look = LOOK_AT;
     rocksdb_property_int(p->db, "rocksdb.actual-delayed-write-rate", &delayed);
-    p->rate = rocks_pace_rate(level0_of(p->db), delayed != 0);
+    count_incoming(p, now);
+    p->rate = rocks_pace_rate(level0_of(p->db), delayed != 0, p->incoming);
 }
 
 static mono now(void)
@@ -87,8 +112,9 @@ static mono spend(struct rocks_pace *p, uint64_t bytes)
     mono sleep = {0};
     pthread_mutex_lock(&p->lock);
     if (p->db) {
-        look(p);
-        sleep = rocks_pace_spend(&p->clock, bytes, p->rate, now());
+        mono at = now();
+        look(p, at);
+        sleep = rocks_pace_spend(&p->clock, bytes, p->rate, at);
     }
     pthread_mutex_unlock(&p->lock);
     return sleep;
@@ -126,6 +152,7 @@ static void nothing(void *state)
 struct rocks_pace *rocks_pace_new(void)
 {
     struct rocks_pace *p = ALLOC(struct rocks_pace);
+    p->incoming = UINT64_MAX;
     pthread_mutex_init(&p->lock, NULL);
     p->filter = rocksdb_compactionfilter_create(p, nothing, keep, name);
     return p;
@@ -152,4 +179,9 @@ void rocks_pace_watch(struct rocks_pace *p, rocksdb_t *db)
     p->db = db;
     p->until_look = 0;
     pthread_mutex_unlock(&p->lock);
+}
+
+void rocks_pace_count(struct rocks_pace *p, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&p->written, bytes, memory_order_relaxed);
 }

@@ -5,7 +5,8 @@
 /* The pace of compaction. Unlimited, it takes a processor and most of what the disk can do, and
  * commits wait behind it. RocksDB's own limit of bytes a second is fixed when the tables are
  * opened, so that it is either too high to help or too low for a heavy load; this one grows as
- * compaction falls behind, and is gone before RocksDB would have to slow writes down.
+ * compaction falls behind, and is gone before RocksDB would have to slow writes down. Where little
+ * is written there is no hurry with what an earlier load has left behind.
  *
  * RocksDB shows each value that a compaction reads to a filter, on the thread that compacts: the
  * filter keeps every value, and sleeps when the thread is ahead of its rate. Tables that are
@@ -23,8 +24,8 @@
 #define ROCKS_PACE_STOP     48
 
 /* Bytes a second that a compaction may read; 0: as many as it can. `delayed`: RocksDB slows writes
- * down already. */
-uint64_t rocks_pace_rate(uint64_t level0, bool delayed);
+ * down already; `incoming`: bytes a second that are written to the database. */
+uint64_t rocks_pace_rate(uint64_t level0, bool delayed, uint64_t incoming);
 
 /* When a thread may go on. Zero-initialised. */
 struct rocks_pace_clock {
@@ -43,5 +44,7 @@ void rocks_pace_options(struct rocks_pace *p, rocksdb_options_t *o);
 /* An open database, whose state sets the rate; NULL: compactions are not limited. It must be
  * replaced before it is closed. */
 void rocks_pace_watch(struct rocks_pace *p, rocksdb_t *db);
+/* So many bytes were written to it. On any thread. */
+void rocks_pace_count(struct rocks_pace *p, uint64_t bytes);
 
 #endif

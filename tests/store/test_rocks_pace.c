@@ -9,18 +9,27 @@
 static void the_rate_grows_as_compaction_falls_behind(void **state)
 {
     (void)state;
-    assert_int_equal(rocks_pace_rate(0, false), 48 * MIB);
-    assert_int_equal(rocks_pace_rate(4, false), 48 * MIB);
-    assert_int_equal(rocks_pace_rate(6, false), 96 * MIB);
-    assert_int_equal(rocks_pace_rate(11, false), 384 * MIB);
+    assert_int_equal(rocks_pace_rate(0, false, 50 * MIB), 48 * MIB);
+    assert_int_equal(rocks_pace_rate(4, false, 50 * MIB), 48 * MIB);
+    assert_int_equal(rocks_pace_rate(6, false, 50 * MIB), 96 * MIB);
+    assert_int_equal(rocks_pace_rate(11, false, 50 * MIB), 384 * MIB);
 }
 
 static void there_is_no_rate_long_before_writes_are_slowed_down(void **state)
 {
     (void)state;
-    assert_int_equal(rocks_pace_rate(ROCKS_PACE_SLOWDOWN / 2, false), 0);
-    assert_int_equal(rocks_pace_rate(ROCKS_PACE_STOP, false), 0);
-    assert_int_equal(rocks_pace_rate(0, true), 0);
+    assert_int_equal(rocks_pace_rate(ROCKS_PACE_SLOWDOWN / 2, false, 50 * MIB), 0);
+    assert_int_equal(rocks_pace_rate(ROCKS_PACE_STOP, false, 50 * MIB), 0);
+    assert_int_equal(rocks_pace_rate(0, true, 50 * MIB), 0);
+}
+
+static void where_little_is_written_there_is_no_hurry(void **state)
+{
+    (void)state;
+    assert_int_equal(rocks_pace_rate(ROCKS_PACE_SLOWDOWN / 2, false, MIB), 48 * MIB);
+    assert_int_equal(rocks_pace_rate(11, false, 0), 48 * MIB);
+    assert_int_equal(rocks_pace_rate(ROCKS_PACE_SLOWDOWN - 1, false, 0), 0);
+    assert_int_equal(rocks_pace_rate(0, true, 0), 0);
 }
 
 /* Reads as fast as it may for a second; returns the bytes. */
@@ -73,6 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rate_grows_as_compaction_falls_behind),
         cmocka_unit_test(there_is_no_rate_long_before_writes_are_slowed_down),
+        cmocka_unit_test(where_little_is_written_there_is_no_hurry),
         cmocka_unit_test(as_many_bytes_are_read_as_the_rate_says),
         cmocka_unit_test(without_a_rate_nobody_sleeps),
         cmocka_unit_test(a_sleep_is_short_whatever_is_due),
