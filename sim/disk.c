@@ -102,6 +102,8 @@ static void note_batch(struct disk *d)
 
 static void forget_batches(struct disk *d, size_t from, size_t count)
 {
+    if (count == 0)
+        return;
     for (size_t i = from; i < from + count; i++)
         buf_fini(&d->batches[i]);
     memmove(d->batches + from, d->batches + from + count,
