@@ -52,19 +52,21 @@ async function allEnd(site, all) {
     }
 }
 
-test('a worker that is killed again and again', () => bed.with(ENV, async (site) => {
-    site.worker();
-    const all = await startMany(site, 30);
-    // Between any two steps: at every few milliseconds of its work, as far as chance goes.
-    for (let round = 0; round < 12; round++) {
-        const worker = site.workers.at(-1);
-        await worker.says(/health on/);
-        await new Promise((done) => setTimeout(done, 30 + round * 40));
-        await worker.kill();
-        site.worker();
-    }
-    await allEnd(site, all);
-}));
+for (const waits of ['true', 'false'])
+    test(`a worker that is killed again and again (WAIT_QUEUES=${waits})`, () => bed.with(
+        { ...ENV, WAIT_QUEUES: waits }, async (site) => {
+            site.worker();
+            const all = await startMany(site, 30);
+            // Between any two steps: at every few milliseconds of its work, as far as chance goes.
+            for (let round = 0; round < 12; round++) {
+                const worker = site.workers.at(-1);
+                await worker.says(/health on/);
+                await new Promise((done) => setTimeout(done, 30 + round * 40));
+                await worker.kill();
+                site.worker();
+            }
+            await allEnd(site, all);
+        }));
 
 test('connections to RabbitMQ that are cut', async () => {
     const wire = await new Wire(bed.broker.port).listen();
