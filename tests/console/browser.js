@@ -2,7 +2,8 @@
 'use strict';
 
 // Debian's chromium without a window, driven by its DevTools protocol: pages, keys, screenshots.
-// TENAX_CHROMIUM names another binary. What a page complains of (exceptions, console errors,
+// TENAX_CHROMIUM names another binary; PAGE=src/console/page takes the scripts and styles from there
+// instead of the server's binary, to try a change without building. What a page complains of (exceptions, console errors,
 // violations of its Content-Security-Policy, requests to elsewhere) is gathered in page.complaints.
 
 const assert = require('node:assert/strict');
@@ -14,6 +15,8 @@ const WebSocket = require('ws');
 const { until } = require('../http/harness');
 
 const CHROMIUM = process.env.TENAX_CHROMIUM || 'chromium';
+const { PAGE } = process.env;
+const TYPES = { '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 const AXE = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 class Connection {
@@ -74,7 +77,17 @@ async function launch() {
         async close() {
             child.kill('SIGKILL');
             await gone;
-            fs.rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+            // Its other processes may write there for a moment yet.
+            await until(() => {
+                try {
+                    fs.rmSync(dir, { recursive: true, force: true });
+                    return true;
+                } catch (err) {
+                    if (err.code !== 'ENOTEMPTY' && err.code !== 'EBUSY')
+                        throw err;
+                    return false;
+                }
+            }, `${dir} is gone`);
         },
     };
 }
@@ -87,6 +100,8 @@ async function openPage(connection, origin, { width = 1280, height = 800, dark =
     connection.sessions.set(sessionId, (method, params) => page.hear(method, params));
     for (const domain of ['Page', 'Runtime', 'Log', 'Network'])
         await page.send(`${domain}.enable`);
+    if (PAGE)
+        await page.send('Fetch.enable', { patterns: [{ urlPattern: '*/console/*', requestStage: 'Request' }] });
     await page.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 600 });
     await page.send('Emulation.setEmulatedMedia', { features: [
         { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] });
@@ -110,7 +125,9 @@ class Page {
             if (!this.tolerated.some((pattern) => pattern.test(text)))
                 this.complaints.push(text);
         };
-        if (method === 'Runtime.exceptionThrown')
+        if (method === 'Fetch.requestPaused')
+            this.fulfill(params);
+        else if (method === 'Runtime.exceptionThrown')
             complain(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
         else if (method === 'Runtime.consoleAPICalled' && (params.type === 'error' || params.type === 'warning'))
             complain(params.args.map((arg) => arg.value ?? arg.description).join(' '));
@@ -119,6 +136,13 @@ class Page {
         else if (method === 'Network.requestWillBeSent' && !params.request.url.startsWith(this.origin) &&
             !/^(data|about|blob):/.test(params.request.url))
             complain(`a request to ${params.request.url}`);
+    }
+
+    // Answers with the file of PAGE.
+    fulfill({ requestId, request }) {
+        const name = path.basename(new URL(request.url).pathname);
+        this.send('Fetch.fulfillRequest', { requestId, responseCode: 200, body: fs.readFileSync(path.join(PAGE, name)).toString('base64'),
+            responseHeaders: [{ name: 'Content-Type', value: TYPES[path.extname(name)] }] }).catch(() => {});
     }
 
     async eval(source) {

@@ -51,7 +51,7 @@ function useScene() {
         Object.assign(scene, await play(server));
         scene.views = { now: '#/now', queue: '#/queue/mail', jobs: '#/jobs', job: `#/job/${scene.retried}`,
             policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0', failures: '#/failures', workers: '#/workers',
-            failure: `#/failures/${scene.group}`, audit: '#/audit' };
+            failure: `#/failures/${scene.group}`, audit: '#/audit', operations: '#/operations', operation: '#/operations/1' };
     });
     after(() => server.clean());
     return scene;
@@ -115,6 +115,8 @@ describe('every view', () => {
             failure: [/by hour, the last week/, /no retries/],
             workers: [/mailer-1/, /working/, /mail/],
             audit: [/putRetryPolicy/, /anonymous/],
+            operations: [/cancel/, /done/, /anonymous/, /\/jobs\/cancel\?queue=gone/, /can be undone until/],
+            operation: [/changed\s+3/, /can be undone/, /those of its filters/],
         };
         for (const [name, patterns] of Object.entries(words)) {
             await page.open(scene.views[name]);
@@ -198,8 +200,56 @@ describe('acting', () => {
         await page.click('#mode');
         await page.press('Cancel all');
         await untilText(page, /4 jobs would be canceled/, 'dialog');
+        assert.match(await page.text('dialog pre'), /curl -X POST '.*\/jobs\/cancel\?queue=thumbnails&undo=1h'/);
         await page.click('dialog [data-confirm]');
-        await until(async () => (await scene.server.get('/jobs/count?queue=thumbnails&status=dead')).json.count === 4, 'they are');
+        const dead = async () => (await scene.server.get('/jobs/count?queue=thumbnails&status=dead')).json.count;
+        await until(async () => await dead() === 4, 'they are');
+        // Its operation is shown, and takes it back.
+        await page.until('/^#\\/operations\\/[0-9]+$/.test(location.hash)', 'its operation is shown');
+        await untilText(page, /changed\s+4/);
+        await untilText(page, /can be undone/);
+        await page.press('Undo');
+        await page.click('dialog [data-confirm]');
+        await until(async () => await dead() === 0, 'they wait again');
+        await untilText(page, /undone\s+4/);
+        await page.open('#/operations');
+        await untilText(page, /undoes/);
+    });
+
+    it('acts_without_undo_on_a_server_that_keeps_nothing_for_it', async (t) => {
+        const server = new Server({ args: ['--undo-max', '0'] });
+        t.after(() => server.clean());
+        await server.start();
+        const { id } = await enqueue(server, { queue: 'q' });
+        const page = await visit(t, server, MODES.desk);
+        page.tolerated.push(/status of 422/);
+        await page.open('#/jobs?queue=q');
+        await page.click('#mode');
+        await page.press('Cancel all');
+        await page.click('dialog [data-confirm]');
+        await untilText(page, /nothing can be undone here.*all the same/, 'dialog');
+        assert.match(await page.text('dialog pre'), /cancel\?queue=q'$/);
+        assert.equal((await server.get(`/jobs/${id}`)).json.status, 'ready');
+        await page.click('dialog [data-confirm]');
+        await until(async () => (await server.get(`/jobs/${id}`)).json.status === 'dead', 'it is canceled');
+        await page.close();
+    });
+
+    it('stops_an_operation_while_it_goes_on', async (t) => {
+        const { server } = scene;
+        for (let i = 0; i < 20; i++)
+            await ok(server.post('/jobs/bulk', { jobs: Array.from({ length: 1000 }, (_, n) => ({ queue: 'long', type: 't', payload: n })) }));
+        const page = await visit(t, server, MODES.desk);
+        await page.open('#/operations');
+        await page.click('#mode');
+        // An expression about payloads takes a while.
+        const change = server.delete('/jobs?queue=long&filter=%5Brange%28200%29%5D%7Cadd%20%3E%200');
+        await page.press('Stop');
+        await page.click('dialog [data-confirm]');
+        const res = await change;
+        assert.equal(res.json.stopped, true, res.text);
+        await untilText(page, /stopped/);
+        assert.ok((await server.get('/jobs/count?queue=long')).json.count > 0);
     });
 
     it('makes_a_worker_quiet_and_stops_it', async (t) => {
@@ -273,9 +323,23 @@ describe('acting', () => {
         await page.until('location.hash.startsWith("#/job/")');
         await page.open(`#/failures/${group.group}`);
         await page.press('Retry the rest');
-        await untilText(page, /2 dead jobs become ready again, 10 a second/, 'dialog');
+        assert.equal(await page.eval('document.getElementById("rate").value'), '10');
+        await page.run(() => { document.getElementById('rate').value = '25'; });
+        await page.press('Show the request');
+        await untilText(page, /2 dead jobs become ready again, 25 a second/, 'dialog');
+        assert.match(await page.text('dialog pre'), /failure_group=[0-9a-f]{16}&rate=25/);
         await page.click('dialog [data-confirm]');
         await until(async () => await dead() === 0, 'none is dead');
+        await page.until('location.hash.startsWith("#/operations/")', 'it can be watched');
+        await untilText(page, /changed\s+2/);
+    });
+
+    it('simulates_a_policy_on_the_failures_of_a_group_by_one_click', async (t) => {
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open(`#/failures/${scene.group}`);
+        await page.press('Try a policy');
+        await untilText(page, /On recent failures of import/);
+        await untilText(page, /1 failures of 1 jobs/);
     });
 
     it('throws_the_kill_switch', async (t) => {
@@ -297,8 +361,10 @@ describe('keys', () => {
     it('lead_everywhere_as_in_top', async (t) => {
         const page = await visit(t, scene.server, MODES.desk);
         await page.open('#/now');
-        for (const [key, hash] of [['4', '#/jobs?status=dead'], ['1', '#/jobs?status=in_flight'], ['p', '#/policies'],
-            ['c', '#/crons'], ['e', '#/events'], ['5', '#/now']]) {
+        for (const [key, hash] of [['4', '#/jobs?status=dead'], ['1', '#/jobs?status=in_flight'], ['P', '#/policies'],
+            ['C', '#/crons'], ['E', '#/events'], ['F', '#/failures'], ['W', '#/workers'], ['O', '#/operations'], ['D', '#/flow'],
+            ['A', '#/audit'], ['5', '#/now'], ['l', '#/jobs'], ['h', '#/now'], ['2', '#/jobs?status=ready'], ['6', '#/jobs?status=blocked'],
+            ['7', '#/jobs?status=completed'], ['3', '#/jobs?status=scheduled'], ['5', '#/now']]) {
             await page.key(key);
             await page.until(`location.hash === ${JSON.stringify(hash)}`, `${key} leads to ${hash}`);
             await page.shown();
@@ -309,6 +375,39 @@ describe('keys', () => {
         await page.press('Close');
         await page.key('/');
         assert.equal(await page.eval('document.activeElement.id'), 'now-search');
+    });
+});
+
+describe('keys in a list', () => {
+    const scene = useScene();
+
+    it('move_open_and_turn_pages_as_in_top', async (t) => {
+        const { server } = scene;
+        await ok(server.post('/jobs/bulk', { jobs: Array.from({ length: 120 }, (_, i) => ({ queue: 'paged', type: 't', payload: i })) }));
+        const page = await visit(t, server, MODES.desk);
+        await page.open('#/jobs?queue=paged');
+        const focus = () => page.eval(`[...document.querySelectorAll('main [data-row]')].indexOf(document.activeElement)`);
+        for (const [key, at] of [['j', 0], ['j', 1], ['ArrowDown', 2], ['k', 1], ['ArrowUp', 0], ['G', 49], ['g', 0]]) {
+            await page.key(key);
+            assert.equal(await focus(), at, key);
+        }
+        const first = () => page.eval(`document.querySelector('main [data-row]').title`);
+        const newest = await first();
+        await page.key('n');
+        await until(async () => await first() !== newest, 'the next page');
+        await page.shown();
+        await page.until(`!!document.querySelector('[data-page="p"]')`);
+        await page.key('p');
+        await until(async () => await first() === newest, 'the one before');
+        await page.key('a');
+        await page.key('c');
+        await untilText(page, /120 jobs would be canceled/, 'dialog');
+        await page.press('Not now');
+        await page.key('d');
+        await untilText(page, /120 jobs would be deleted/, 'dialog');
+        await page.press('Not now');
+        await page.key('/');
+        assert.equal(await page.eval('document.activeElement.id'), 'f-queue');
     });
 });
 
@@ -326,6 +425,37 @@ describe('what happens', () => {
         await untilText(page, /run 0 is held by 'anna'/);
         await ok(scene.server.post(`/jobs/${id}/cancel`));
         await untilText(page, /dead/, 'main h1 + .badge');
+    });
+
+    it('changes_every_view_that_shows_it', async (t) => {
+        const { server } = scene;
+        const page = await visit(t, server, MODES.desk);
+        const add = () => enqueue(server, { queue: 'seen', type: 'look', retry_limit: 0 });
+        await page.open('#/now');
+        await add();
+        await untilText(page, /seen/);
+        await page.open('#/queue/seen');
+        await add();
+        await untilText(page, /2\s+ready/);
+        await page.open('#/jobs?queue=seen');
+        const { id } = await add();
+        await until(async () => (await page.eval(`[...document.querySelectorAll('main [data-row]')].map((a) => a.title)`)).includes(id), 'it is listed');
+        await page.open('#/failures?queue=seen');
+        await fail(server, 'seen', { message: 'no such luck' });
+        await untilText(page, /no such luck/);
+        await page.open('#/workers');
+        await ok(server.post('/jobs/claim', { queues: ['seen'], worker: 'late-comer' }));
+        await untilText(page, /late-comer/);
+        await page.open('#/flow');
+        await enqueue(server, { queue: 'seen', type: 'waiter', depends_on: [id] });
+        await untilText(page, /waiter/);
+        await page.open('#/crons');
+        await ok(server.request('PUT', '/crons/often', { entries: [{ name: 'tick', expression: '* * * * * *',
+            job: { queue: 'ticks', type: 'tick', payload: {} } }] }));
+        await untilText(page, /tick/);
+        await page.open('#/operations');
+        await ok(server.post('/jobs/cancel?queue=seen&undo=1h'));
+        await untilText(page, /queue=seen/);
     });
 
     it('leaves_the_focus_where_it_is', async (t) => {
@@ -358,6 +488,43 @@ describe('with access control', () => {
         assert.match(await page.text(), /no job matches/i);
         assert.equal(await page.eval('sessionStorage.getItem("tenax-token")'), tokens.who);
         assert.equal(await page.eval('localStorage.length'), 0);
+        await page.close();
+    });
+});
+
+describe('a viewer', () => {
+    it('sees_no_payloads_and_is_told_plainly_what_it_may_not', async (t) => {
+        const { server, tokens, as } = await guarded(t, { who: { roles: ['viewer'] } });
+        const { id } = (await as('admin').post('/jobs', { queue: 'q', type: 't', payload: { secret: 'xyzzy' } })).json;
+        await as('admin').post('/jobs/cancel?queue=none&undo=1h');
+        const page = await visit(t, server, MODES.desk);
+        page.tolerated.push(/status of 40[13]/);
+        await page.send('Page.navigate', { url: `${server.url()}/console#/job/${id}` });
+        await page.until('!!document.querySelector("dialog[open] #token")', 'it asks');
+        await page.run((text) => { document.getElementById('token').value = text; }, tokens.who);
+        await page.press('Use it');
+        await page.shown();
+        await untilText(page, /no worker|nobody asks/);
+        assert.ok(!/xyzzy|Payload/.test(await page.text()));
+        assert.ok(!(await page.eval('document.documentElement.outerHTML')).includes('xyzzy'));
+        for (const [view, right] of [['#/audit', 'administer'], ['#/operations', 'operate'], ['#/jobs?filter=true', 'payloads']]) {
+            await page.open(view);
+            await untilText(page, new RegExp(`lack the right '${right}'`));
+        }
+        await page.open(`#/job/${id}`);
+        await page.click('#mode');
+        await page.press('Cancel');
+        assert.match(await page.text('dialog pre'), /^curl -X POST -H "Authorization: Bearer \$TENAX_TOKEN" 'http/);
+        await page.click('dialog [data-confirm]');
+        await untilText(page, /lack the right 'operate'.*\(403\)/, 'dialog');
+        assert.deepEqual(await page.accessibility(), []);
+        assert.equal((await as('admin').get(`/jobs/${id}`)).json.status, 'ready');
+        // A token that is deleted is asked for again.
+        await as('admin').delete(`/tokens/${tokens.who.slice(4, 20)}`);
+        await page.press('Not now');
+        await page.run(() => { location.hash = '#/workers'; });
+        await page.until('!!document.querySelector("dialog[open] #token")', 'it asks again');
+        assert.match(await page.text('dialog'), /does not know this token/);
         await page.close();
     });
 });

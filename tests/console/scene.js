@@ -47,6 +47,9 @@ async function play(server) {
     await ok(server.request('PUT', '/crons/nightly', { entries: [
         { name: 'cleanup', expression: '0 3 * * *', job: { queue: 'reports', type: 'cleanup', payload: {} } },
         { name: 'digest', expression: '*/15 * * * *', job: { queue: 'mail', type: 'digest', payload: {} } }] }));
+    for (let i = 0; i < 3; i++)
+        await enqueue(server, { queue: 'gone' });
+    assert.equal((await ok(server.post('/jobs/cancel?queue=gone&undo=1h'))).canceled, 3);
     made.group = (await ok(server.get('/failure-groups?queue=import'))).failure_groups[0].group;
     return made;
 }

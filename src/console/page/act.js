@@ -58,39 +58,57 @@ async function copy(text, button) {
 
 function command(text) {
     const button = h('button', { type: 'button', class: 'quiet small' }, 'Copy');
-    button.addEventListener('click', () => copy(text, button));
-    return h('div', { class: 'command' }, h('pre', { tabindex: '0', 'aria-label': 'The same as a command' },
-        h('code', null, text)), button);
+    const code = h('code', null, text);
+    button.addEventListener('click', () => copy(code.textContent, button));
+    return h('div', { class: 'command' }, h('pre', { tabindex: '0', 'aria-label': 'The same as a command' }, code), button);
 }
 
-// what: {title, text, method, path, body, type, danger, done, refused}. Resolves with the answer, or
-// null if it was not done. refused(err) is told after the dialog is closed; without it the dialog
-// stays and says what is wrong.
+const SLOW_MS = 1500;
+
+// what: {title, text, method, path, body, type, danger, done, refused, slow}. Resolves with the answer,
+// or null if it was not done. refused(err) is told after the dialog is closed; without it the dialog
+// stays and says what is wrong. plain is the path of the same without undo, for servers that keep
+// nothing, or no more, to undo it: then that is offered. With slow the dialog is closed, and that is called, if there is no
+// answer after a while.
 export async function act(what) {
-    const { title, text, method, path, body, type, danger, refused } = what;
+    const { title, text, method, body, type, danger, refused } = what;
+    let { path } = what;
     let wrong = null;
     const done = await show(title, (close) => {
+        const shown = command(curl(method, path, body, type));
         const failed = h('p', { class: 'error', role: 'alert' });
         const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary', 'data-confirm': true,
             autofocus: !danger }, title);
         go.addEventListener('click', async () => {
             go.disabled = true;
             failed.textContent = '';
+            const late = what.slow && setTimeout(() => {
+                close(null);
+                what.slow();
+            }, SLOW_MS);
             try {
                 const answer = await change(method, path, body, type);
                 announce(`${title}: done`);
                 close(answer ?? {});
             } catch (err) {
                 wrong = err;
+                announce(`${title}: ${err.message}`);
                 if (refused) {
                     close(null);
                     return;
                 }
                 failed.textContent = err instanceof ApiError ? `${err.message} (${err.status})` : String(err);
+                if (what.plain && path !== what.plain && /undo/.test(failed.textContent)) {
+                    path = what.plain;
+                    shown.querySelector('code').textContent = curl(method, path, body, type);
+                    failed.textContent += '. It can be done all the same; then it stays so.';
+                }
                 go.disabled = false;
+            } finally {
+                clearTimeout(late);
             }
         });
-        return [text && h('p', null, text), command(curl(method, path, body, type)), failed,
+        return [text && h('p', null, text), shown, failed,
             h('div', { class: 'buttons' },
                 h('button', { type: 'button', class: 'quiet', autofocus: danger, onclick: () => close(null) },
                 'Not now'), go)];

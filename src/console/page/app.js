@@ -13,15 +13,17 @@ import { flow } from './flow.js';
 import { job } from './job.js';
 import { jobs } from './jobs.js';
 import { now } from './now.js';
+import { operations } from './operations.js';
 import { policies } from './policies.js';
 import { queue } from './queue.js';
 import { workers } from './workers.js';
 
 // A view is a function (parts, params, signal) → element, or a promise of one. Its signal is given
 // when another view takes its place.
-const VIEWS = { now, queue, jobs, job, failures, policies, crons, flow, workers, events, audit };
+const VIEWS = { now, queue, jobs, job, failures, policies, crons, flow, workers, operations, events, audit };
 const NAV = [['now', 'Now'], ['jobs', 'Jobs'], ['failures', 'Failures'], ['policies', 'Policies'], ['crons', 'Crons'],
-    ['flow', 'Flow'], ['workers', 'Workers'], ['events', 'Events'], ['audit', 'Audit']];
+    ['flow', 'Flow'], ['workers', 'Workers'], ['operations', 'Operations'], ['events', 'Events'],
+    ['audit', 'Audit']];
 const PARENT = { queue: 'now', job: 'jobs' };
 
 const main = document.getElementById('main');
@@ -47,7 +49,7 @@ function failure(err) {
 }
 
 // Drawing a view again leaves the focus where it was: at the element in the same place, if it is
-// still the same one.
+// still the same one; and open what was opened.
 const FOCUSABLE = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
 const sameAs = (element) => `${element.tagName} ${element.getAttribute('href') ?? element.id} ${element.textContent}`;
 
@@ -55,7 +57,11 @@ function holdFocus() {
     const all = [...main.querySelectorAll(FOCUSABLE)];
     const at = all.indexOf(document.activeElement), top = main.scrollTop;
     const same = at < 0 ? null : sameAs(all[at]);
+    const opened = [...main.querySelectorAll('details')].map((details) => details.open);
     return () => {
+        const details = [...main.querySelectorAll('details')];
+        if (details.length === opened.length)
+            details.forEach((one, i) => { one.open = opened[i]; });
         const element = at < 0 ? null : main.querySelectorAll(FOCUSABLE)[at];
         if (element && sameAs(element) === same)
             element.focus({ preventScroll: true });
@@ -154,19 +160,24 @@ setActing(false);
 
 const KEYS = [
     ['1 – 7', 'in flight, ready, scheduled, dead, queues, blocked, done'],
-    ['g · p · c · f · w · e · u', 'groups of failures, policies, crons, flow, workers, events, audit'],
-    ['↑ ↓', 'move in the list'],
+    ['F · P · C · D', 'failures, policies, crons, flow (dependencies)'],
+    ['W · O · E · A', 'workers, operations, events, audit'],
+    ['↑ ↓ or k j', 'move in the list'],
+    ['g · G', 'the first, the last of it'],
+    ['← → or h l', 'the view before, the next one'],
+    ['n · p', 'the next page, the one before'],
     ['Enter', 'open'],
     ['/', 'search'],
     ['a', 'switch between looking and acting'],
-    ['r · x · d · s', 'retry, cancel, delete, pause or resume: while acting'],
-    ['Esc', 'leave the field, then the dialog'],
+    ['r · c · d · s', 'retry, cancel, delete, pause or resume: while acting'],
+    ['x · u', 'stop or undo an operation: while acting'],
+    ['Esc', 'leave the field, then the dialog; close what was opened'],
     ['?', 'these keys'],
 ];
 const GO = {
     1: '#/jobs?status=in_flight', 2: '#/jobs?status=ready', 3: '#/jobs?status=scheduled', 4: '#/jobs?status=dead',
     5: '#/now', 6: '#/jobs?status=blocked', 7: '#/jobs?status=completed',
-    g: '#/failures', p: '#/policies', c: '#/crons', f: '#/flow', w: '#/workers', e: '#/events', u: '#/audit',
+    F: '#/failures', P: '#/policies', C: '#/crons', D: '#/flow', W: '#/workers', O: '#/operations', E: '#/events', A: '#/audit',
 };
 
 function showKeys() {
@@ -185,6 +196,21 @@ function move(step) {
     next?.scrollIntoView({ block: 'nearest' });
 }
 
+function turn(step) {
+    const at = NAV.findIndex(([id]) => id === (PARENT[route().name] ?? route().name));
+    location.hash = `#/${NAV[(at + step + NAV.length) % NAV.length][0]}`;
+}
+
+const END = 1e6;
+const scrolls = (element) => element?.closest?.('[role="region"], pre, [role="slider"]'); // sideways, by these keys
+const MOTIONS = {
+    ArrowDown: () => move(1), j: () => move(1), ArrowUp: () => move(-1), k: () => move(-1), g: () => move(-END), G: () => move(END),
+    ArrowLeft: () => turn(-1), h: () => turn(-1), ArrowRight: () => turn(1), l: () => turn(1),
+    n: () => main.querySelector('[data-page="n"]')?.click(), p: () => main.querySelector('[data-page="p"]')?.click(),
+    a: () => setActing(!isActing()), '?': showKeys, '/': () => main.querySelector('[data-search]')?.focus(),
+    Escape: () => { if (PARENT[route().name] || route().parts.length) history.back(); },
+};
+
 function onKey(event) {
     const field = event.target.closest?.('input, textarea, select');
     if (event.ctrlKey || event.metaKey || event.altKey)
@@ -196,19 +222,14 @@ function onKey(event) {
     }
     if (document.getElementById('dialog').open)
         return;
-    const action = isActing() && main.querySelector(`button.action[data-key="${CSS.escape(event.key)}"]`);
+    const wanted = `button.action[data-key="${CSS.escape(event.key)}"]`;
+    const action = isActing() && (event.target.closest?.('tr')?.querySelector(wanted) ?? main.querySelector(`.heading ${wanted}`));
     if (action)
         action.click();
     else if (GO[event.key])
         location.hash = GO[event.key];
-    else if (event.key === 'a')
-        setActing(!isActing());
-    else if (event.key === '?')
-        showKeys();
-    else if (event.key === '/')
-        main.querySelector('[data-search]')?.focus();
-    else if (event.key === 'ArrowDown' || event.key === 'ArrowUp')
-        move(event.key === 'ArrowDown' ? 1 : -1);
+    else if (Object.hasOwn(MOTIONS, event.key) && !(/^Arrow[LR]/.test(event.key) && scrolls(event.target)))
+        MOTIONS[event.key]();
     else
         return;
     event.preventDefault();

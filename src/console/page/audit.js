@@ -40,6 +40,6 @@ export async function audit(parts, params, signal) {
             h('thead', null, h('tr', null, ['Number', 'When', 'Operation', 'Who', 'From', 'What', 'Jobs'].map((name) =>
                 h('th', { scope: 'col' }, name)))),
             h('tbody', null, page.entries.map(row)))) : empty('Nothing was changed', 'What people and programs change, other than jobs’ normal lives, is recorded here.'),
-        page.next !== null && h('nav', { class: 'pages', 'aria-label': 'Pages' }, h('span'), h('a', { class: 'button',
+        page.next !== null && h('nav', { class: 'pages', 'aria-label': 'Pages' }, h('span'), h('a', { class: 'button', 'data-page': 'n',
             href: `#/audit${query({ ...values, before: page.next })}` }, 'Older →')));
 }

@@ -4,6 +4,7 @@
 
 import { actionButton } from './act.js';
 import { get } from './api.js';
+import { redrawOn } from './live.js';
 import { ago, clock, empty, h, heading } from './dom.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
@@ -47,6 +48,7 @@ function groupCard(group) {
 }
 
 export async function crons(parts, params, signal) {
+    redrawOn({ event: 'job_enqueued' }, signal, { pause: 2000, most: 10000 });
     const { crons: names } = await get('/crons', signal);
     const groups = await Promise.all(names.map((name) => get(`/crons/${encodeURIComponent(name)}`, signal)));
     return h('section', { class: 'view' }, heading('Crons'), groups.length ? groups.map(groupCard)

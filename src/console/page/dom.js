@@ -115,18 +115,6 @@ export function heading(title, ...more) {
     return h('div', { class: 'heading' }, h('h1', { tabindex: '-1' }, title), ...more);
 }
 
-// Draws the view again every so often, unless somebody is typing in it or looks elsewhere.
-export function refreshEvery(ms, signal) {
-    const timer = setInterval(() => {
-        const typing = document.activeElement?.matches('input, textarea, select');
-        if (!document.hidden && !typing && !document.getElementById('dialog').open && getSelection().isCollapsed)
-            dispatchEvent(new Event('tenax-redraw'));
-    }, ms);
-    signal.addEventListener('abort', () => clearInterval(timer));
-    if (signal.aborted)
-        clearInterval(timer);
-}
-
 // Tells it to people who hear the page instead of seeing it.
 export function announce(text) {
     setText(document.getElementById('live'), text);

@@ -2,12 +2,14 @@
 
 // Failures: groups of those that are alike, over time; retry one as a canary, then the rest.
 
-import { actionButton } from './act.js';
+import { act, actionButton, show } from './act.js';
 import { ApiError, change, gather, get, query } from './api.js';
+import { redrawOn } from './live.js';
+import { UNDO, watched } from './operations.js';
 import { ago, count, empty, facts, h, heading, number, shortId, svg, time } from './dom.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
-const RATE = 10; // jobs a second that a retry of the rest lets become ready
+const RATE = 10; // jobs a second that a retry of the rest lets become ready, unless one says otherwise
 
 // Bars of counts, the present last.
 function chart(counts, label) {
@@ -42,6 +44,7 @@ function card(group) {
 
 async function list(params, signal) {
     const order = params.get('order') ?? 'last_seen';
+    redrawOn({ queue: params.get('queue'), event: 'job_requeued,job_dead' }, signal, { pause: 2000, most: 30000 });
     const page = await get(`/failure-groups${query({ order, queue: params.get('queue'), limit: 100 })}`, signal);
     const choose = h('select', { id: 'failures-order' }, [['last_seen', 'seen last'], ['first_seen', 'seen first'],
         ['count', 'most'], ['last_hour', 'most in the last hour']].map(([value, name]) =>
@@ -68,14 +71,35 @@ function actions(group, dead) {
         canary && actionButton('Retry one', { method: 'POST', path: `/jobs/${canary.id}/retry`,
             text: 'One of the dead jobs is tried again, as a canary. Its page follows what becomes of it.',
             done: () => { location.hash = `#/job/${canary.id}`; } }),
-        canary && actionButton('Retry the rest', async () => {
-            const values = { failure_group: group.group, rate: RATE };
-            const dry = await change('POST', `/jobs/retry${query({ ...values, dry_run: 'true' })}`);
-            return { method: 'POST', path: `/jobs/retry${query(values)}`,
-                text: `${number(dry.count)} dead jobs become ready again, ${RATE} a second.`, done: redraw };
-        }, { key: 'r' }),
+        canary && h('button', { type: 'button', class: 'action', 'data-key': 'r', title: 'Retry the rest (r)',
+            onclick: () => retryRest(group) }, 'Retry the rest'),
         canary && h('a', { class: 'button', href: `#/jobs${filter}` }, 'Its dead jobs'),
-        h('a', { class: 'button', href: `#/policies/new${query({ queue: group.queue })}` }, 'Try a policy'));
+        h('a', { class: 'button', href: `#/policies/new${query({ queue: group.queue, simulate: 1 })}` }, 'Try a policy'));
+}
+
+function askRate() {
+    return show('Retry the rest', (close) => {
+        const rate = h('input', { id: 'rate', type: 'number', min: '1', max: '1000000', value: String(RATE), required: true, autofocus: true });
+        return h('form', { onsubmit: (event) => {
+            event.preventDefault();
+            close(Number(rate.value));
+        } }, h('label', { for: 'rate' }, 'How many a second become ready'), rate, h('div', { class: 'buttons' },
+            h('button', { type: 'button', class: 'quiet', onclick: () => close(null) }, 'Not now'),
+            h('button', { type: 'submit', class: 'primary' }, 'Show the request')));
+    });
+}
+
+async function retryRest(group) {
+    const rate = await askRate();
+    if (!rate)
+        return;
+    const values = { failure_group: group.group, rate };
+    const dry = await change('POST', `/jobs/retry${query({ ...values, dry_run: 'true' })}`);
+    const answer = await act({ title: 'Retry the rest', method: 'POST', path: `/jobs/retry${query({ ...values, undo: UNDO })}`,
+        plain: `/jobs/retry${query(values)}`,
+        text: `${number(dry.count)} dead jobs become ready again, ${number(rate)} a second. It can be undone for an hour.`, ...watched });
+    if (answer)
+        watched.done(answer);
 }
 
 // What was decided about the samples that are still there.
@@ -93,15 +117,23 @@ async function decisions(group, signal) {
     return seen;
 }
 
+// "retry 2 of 5 by rule 1 of policy infra": how much of the budget is burnt.
+function burnt(reason) {
+    const [, used, of] = /\b(\d+) of (\d+)\b/.exec(reason ?? '') ?? [];
+    return used && Number(of) > 0 && h('meter', { class: 'burnt', min: '0', max: of, value: used, 'aria-label': `Budget burnt: ${used} of ${of}`,
+        title: `${used} of ${of}` });
+}
+
 function sampleRow({ sample, run }) {
     return h('li', null, run ? h('a', { href: `#/job/${sample.job}`, class: 'mono', 'data-row': true }, shortId(sample.job))
         : h('span', { class: 'mono hint' }, shortId(sample.job)), h('span', { class: 'hint' }, ` run ${sample.run}, ${ago(sample.failed_at)} `),
-    run ? h('span', null, run.message, run.reason && h('span', { class: 'hint' }, ` – ${run.reason}`))
+    run ? h('span', null, run.message, run.reason && h('span', { class: 'hint' }, ` – ${run.reason} `), burnt(run.reason))
         : h('span', { class: 'hint' }, 'the job is gone'));
 }
 
 async function one(id, signal) {
     const group = await get(`/failure-groups/${encodeURIComponent(id)}`, signal);
+    redrawOn({ queue: group.queue, type: group.type }, signal, { pause: 2000, most: 30000 });
     const [samples, dead] = await Promise.all([decisions(group, signal),
         gather({ failure_group: group.group, status: 'dead', order: 'desc' }, { limit: 1, requests: 5, signal })]);
     return h('section', { class: 'view' }, heading(group.message || kindOf(group) || 'Failure', trend(group), actions(group, dead.jobs)),

@@ -3,6 +3,7 @@
 // Flow: what a job waits for, what waits for it, and the members of its gang, as a graph.
 
 import { ApiError, gather, get } from './api.js';
+import { redrawOn } from './live.js';
 import { STATUSES, badge, empty, h, heading, shortId, statusName, svg } from './dom.js';
 
 const NODES_MAX = 80;
@@ -143,6 +144,7 @@ function picture(graph, chosen) {
 
 // Without a job: those that wait for others.
 async function start(signal) {
+    redrawOn({ event: 'job_blocked,job_unblocked,job_dead' }, signal, { pause: 2000, most: 30000 });
     const page = await gather({ status: 'blocked', order: 'desc' }, { limit: 30, requests: 3, signal });
     return h('section', { class: 'view' }, heading('Flow'),
         h('p', null, 'Jobs that wait for others. Open one to see what it waits for and what waits for it.'),
@@ -158,6 +160,7 @@ export async function flow([id], params, signal) {
     const first = await get(`/jobs/${encodeURIComponent(id)}`, signal);
     const graph = await explore(first, signal);
     await addGang(graph, first, signal);
+    redrawOn({ job: [...graph.jobs.values()].filter(({ job }) => job.status !== 'gone').map(({ job }) => job.id).join() }, signal, { most: 30000 });
     const statuses = STATUSES.filter((status) => [...graph.jobs.values()].some(({ job }) => job.status === status));
     return h('section', { class: 'view' }, heading('Flow', h('a', { href: `#/job/${first.id}`, class: 'mono' }, shortId(first.id))),
         h('p', { class: 'legend-row' }, statuses.map((status) => badge(status))),

@@ -48,7 +48,7 @@ function actions(job) {
         !ended && patch,
         !ended && actionButton('Cancel', { method: 'POST', path: `${path}/cancel`,
             text: waits ? 'It will not run.' : 'It ends; its worker learns of it when it reports.', done: redraw },
-        { key: 'x', danger: true }),
+        { key: 'c', danger: true }),
         actionButton('Delete', { method: 'DELETE', path, text: 'The job and its runs are gone.',
             done: () => { location.hash = '#/jobs'; } }, { key: 'd', danger: true }));
 }

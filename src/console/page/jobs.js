@@ -4,6 +4,8 @@
 
 import { actionButton } from './act.js';
 import { change, gather, query } from './api.js';
+import { UNDO, watched } from './operations.js';
+import { redrawOn } from './live.js';
 import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, setText, shortId, statusName } from './dom.js';
 
 const FILTERS = ['queue', 'type', 'status', 'resolution', 'error', 'worker', 'failure_group', 'filter'];
@@ -51,10 +53,10 @@ function filters(params) {
 // An action on all jobs of the filters: how many those are is asked first.
 function bulk(label, verb, method, path, values, options) {
     return actionButton(label, async () => {
-        const target = `${path}${query(values)}`;
+        const target = `${path}${query({ ...values, undo: UNDO })}`;
         const dry = await change(method, `${path}${query({ ...values, dry_run: 'true' })}`);
-        return { method, path: target, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}.`,
-            done: () => dispatchEvent(new Event('tenax-redraw')) };
+        return { method, path: target, plain: `${path}${query(values)}`, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}. It can be undone for an hour.`,
+            ...watched };
     }, options);
 }
 
@@ -64,7 +66,7 @@ function actions(values) {
         (!status || status === 'dead') && bulk('Retry all', 'retried', 'POST', '/jobs/retry', { ...values, status: '' },
             { key: 'r' }),
         status !== 'dead' && status !== 'completed' && bulk('Cancel all', 'canceled', 'POST', '/jobs/cancel', values,
-            { key: 'x', danger: true }),
+            { key: 'c', danger: true }),
         bulk('Delete all', 'deleted', 'DELETE', '/jobs', values, { key: 'd', danger: true }));
 }
 
@@ -75,7 +77,7 @@ function turn(label, values, place) {
 
 const SOON_MS = 400; // after that the page is shown while it is still being looked for
 
-// The jobs of the list, filled in as they are found: {element, filled}.
+// The jobs of the list, filled in as they are found: {element, begun, filled}.
 function results(values, place, signal) {
     const stop = new AbortController();
     signal.addEventListener('abort', () => stop.abort());
@@ -98,8 +100,12 @@ function results(values, place, signal) {
         element.append(jobs.length ? '' : empty('No job matches', 'Jobs that have ended are kept for as long as their retention says.'),
             h('nav', { class: 'pages', 'aria-label': 'Pages' }, turn('← Newer', values, newer), turn('Older →', values, older)));
     };
-    let newest = { jobs: [], looked: 0, prev: null, next: null };
-    const filled = gather({ ...values, ...place }, { limit: LIMIT, signal: stop.signal, tell: (found) => show(newest = found, false) })
+    let newest = { jobs: [], looked: 0, prev: null, next: null }, begin;
+    const begun = new Promise((resolve) => { begin = resolve; });
+    const filled = gather({ ...values, ...place }, { limit: LIMIT, signal: stop.signal, tell: (found) => {
+        show(newest = found, false);
+        begin();
+    } })
         .catch((err) => {
             if (err.name !== 'AbortError' || signal.aborted)
                 throw err;
@@ -108,18 +114,21 @@ function results(values, place, signal) {
             show(found, true);
             end(found);
         });
-    return { element, filled };
+    return { element, begun, filled };
 }
 
 export async function jobs(parts, params, signal) {
     const values = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) ?? '']));
     const place = { from: params.get('from'), order: params.get('order') ?? 'desc' };
-    const { element, filled } = results(values, place, signal);
-    await Promise.race([filled, new Promise((resolve) => { setTimeout(resolve, SOON_MS); })]);
+    const { element, begun, filled } = results(values, place, signal);
+    await Promise.race([filled, begun.then(() => new Promise((resolve) => { setTimeout(resolve, SOON_MS); }))]);
     filled.catch((err) => {
         if (err.name !== 'AbortError')
             element.replaceChildren(h('p', { class: 'error', role: 'alert' }, err.message));
     });
+    const follow = { queue: values.queue, type: values.type };
+    if (!place.from)
+        filled.then(() => redrawOn(follow, signal, { pause: 2000, most: 30000 }), () => {});
     const title = values.status ? `Jobs: ${statusName(values.status)}` : 'Jobs';
     return h('section', { class: 'view' }, heading(title, actions(values)), filters(params), element);
 }

@@ -5,8 +5,9 @@
 import { get, getText, pages, query } from './api.js';
 import { STATUSES, count, duration, empty, h, heading, setText, statusName } from './dom.js';
 import { lanes } from './lanes.js';
+import { happens } from './live.js';
 
-const PERIOD_MS = 2000;
+const PERIOD_MS = 2000; // at least between two looks
 const SWEEP_MS = 15000; // between looks at all queues, where they are many
 const FEW = 200;        // queues of which all are asked for each time
 const LIVE = ['blocked', 'scheduled', 'ready', 'in_flight', 'dead'];
@@ -217,7 +218,7 @@ export async function now(parts, params, signal) {
 
     async function follow() {
         while (!signal.aborted) {
-            await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
+            await Promise.all([happens({}, signal, SWEEP_MS), new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); })]);
             if (!document.hidden && !signal.aborted)
                 await round().catch(() => {}); // the header says that the server is gone
         }

@@ -69,7 +69,7 @@ function point(text, message) {
 }
 
 // queue: only failures of that queue are simulated; null: all.
-function editor(policy, queue) {
+function editor(policy, queue, simulates) {
     const wrong = h('p', { class: 'error', role: 'alert' });
     const result = h('div', { class: 'simulation', 'aria-live': 'polite' }, empty('Not tried yet',
         'Simulate evaluates recent failures by the draft and by the policies of today.'));
@@ -106,6 +106,8 @@ function editor(policy, queue) {
         if (answer)
             redraw();
     };
+    if (simulates)
+        simulate();
     const applyButton = h('button', { type: 'button', class: 'action', onclick: apply }, 'Apply');
     return h('div', { class: 'columns even' },
         h('section', { class: 'card', 'aria-labelledby': 'draft' }, h('h2', { id: 'draft' }, 'Draft'),
@@ -124,5 +126,5 @@ export async function policies([name], params, signal) {
             h('a', { href: `#/policies/${encodeURIComponent(item.metadata.name)}`, 'data-row': true,
                 'aria-current': item === chosen ? 'page' : null }, item.metadata.name)),
         h('a', { href: '#/policies/new', 'aria-current': chosen ? null : 'page' }, 'New policy')),
-        editor(chosen, params.get('queue')));
+        editor(chosen, params.get('queue'), params.has('simulate')));
 }

@@ -4,11 +4,11 @@
 
 import { actionButton } from './act.js';
 import { gather, get, query } from './api.js';
-import { STATUSES, count, duration, empty, facts, h, heading, number, refreshEvery, statusName, time } from './dom.js';
+import { STATUSES, count, duration, empty, facts, h, heading, number, statusName, time } from './dom.js';
+import { redrawOn } from './live.js';
 import { limitsOf } from './now.js';
+import { UNDO, watched } from './operations.js';
 import { jobTable } from './jobs.js';
-
-const REFRESH_MS = 3000;
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 
@@ -32,16 +32,17 @@ function actions(q) {
             body: { paused: !q.paused }, text: q.paused ? `Jobs of ${q.name} are handed out again.`
                 : `Jobs of ${q.name} wait until it is resumed; those in flight go on.`, done: redraw }, { key: 's' }),
         q.jobs.dead > 0 && actionButton('Retry dead jobs', { method: 'POST',
-            path: `/jobs/retry${query({ queue: q.name, rate: 10 })}`,
-            text: `${number(q.jobs.dead)} dead jobs become ready again, ten a second.`, done: redraw }, { key: 'r' }));
+            path: `/jobs/retry${query({ queue: q.name, rate: 10, undo: UNDO })}`, plain: `/jobs/retry${query({ queue: q.name, rate: 10 })}`,
+            text: `${number(q.jobs.dead)} dead jobs become ready again, ten a second. It can be undone for an hour.`, ...watched },
+        { key: 'r' }));
 }
 
 export async function queue([name], params, signal) {
+    redrawOn({ queue: name }, signal, { pause: 1500 });
     const [q, why, dead] = await Promise.all([get(`/queues/${encodeURIComponent(name)}`, signal),
         get(`/explain${query({ queue: name })}`, signal),
         gather({ queue: name, status: 'dead', order: 'desc' }, { limit: 10, requests: 3, signal })]);
     const backlog = why.queues[0];
-    refreshEvery(REFRESH_MS, signal);
     return h('section', { class: 'view' }, heading(name, actions(q)),
         h('ul', { class: 'totals', 'aria-label': 'Jobs' }, STATUSES.map((status) =>
             h('li', { class: `total s-${status}` }, h('a', { href: `#/jobs${query({ queue: name, status })}` },

@@ -4,9 +4,10 @@
 
 import { actionButton } from './act.js';
 import { get, query } from './api.js';
-import { ago, empty, h, heading, number, refreshEvery } from './dom.js';
+import { redrawOn } from './live.js';
+import { ago, empty, h, heading, number } from './dom.js';
 
-const REFRESH_MS = 3000;
+const REFRESH_MS = 3000; // when a worker was seen last is no event
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 
 function actions(worker) {
@@ -38,12 +39,12 @@ function row(worker) {
 export async function workers(parts, params, signal) {
     const page = await get(`/workers${query({ limit: 100, after: params.get('after') })}`, signal);
     const after = page.next && new URLSearchParams(page.next.split('?')[1]).get('after');
-    refreshEvery(REFRESH_MS, signal);
+    redrawOn({ event: 'job_taken,job_completed,job_returned,job_requeued,job_dead' }, signal, { pause: 1000, most: REFRESH_MS });
     return h('section', { class: 'view' }, heading('Workers'),
         page.workers.length ? h('div', { class: 'table', role: 'region', 'aria-label': 'Workers', tabindex: '0' }, h('table', null,
             h('thead', null, h('tr', null, ['Worker', 'State', 'In flight', 'Queues', 'Last seen', 'Since', 'From', 'Actions'].map((name) =>
                 h('th', { scope: 'col', class: { 'In flight': 'num', Actions: 'acts' }[name] }, name)))),
             h('tbody', null, page.workers.map(row)))) : empty('No workers', 'A worker is known by its name from when it first asks for jobs: tenax work --queue mail -- ./send-mail'),
         after && h('nav', { class: 'pages', 'aria-label': 'Pages' }, h('span'),
-            h('a', { class: 'button', href: `#/workers${query({ after })}` }, 'More →')));
+            h('a', { class: 'button', 'data-page': 'n', href: `#/workers${query({ after })}` }, 'More →')));
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Views that follow what happens: /events says when something did, and only then is it asked for.
+
+import { query, stream } from './api.js';
+
+const FRESH_MS = 5000;
+const known = new Map(); // by filter: {number, at} of the newest event that was seen
+
+const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+// Resolves when something happens that the filter of /events lets through, or did since the last
+// time, or after so long, or when the signal is given.
+export function happens(filter, signal, most) {
+    const key = query(filter), stop = new AbortController(), last = known.get(key);
+    const since = last && performance.now() - last.at < FRESH_MS ? last.number : undefined;
+    return new Promise((resolve) => {
+        const end = () => {
+            clearTimeout(timer);
+            signal.removeEventListener('abort', end);
+            stop.abort();
+            resolve();
+        };
+        const timer = setTimeout(end, most);
+        signal.addEventListener('abort', end);
+        stream(`/events${query({ ...filter, since })}`, (event) => {
+            known.set(key, { number: event.number ?? event.to, at: performance.now() });
+            setTimeout(end); // with all that has arrived with it
+        }, stop.signal).catch(() => {}); // the header says that the server is gone
+        if (signal.aborted)
+            end();
+    });
+}
+
+// Whether somebody would be disturbed if the view were drawn again.
+function inUse() {
+    return document.hidden || document.activeElement?.matches('input, textarea, select') ||
+        document.getElementById('dialog').open || !getSelection().isCollapsed;
+}
+
+// Draws the view again when something has happened, not sooner than `pause` after this call, and
+// after `most` in any case.
+export async function redrawOn(filter, signal, { pause = 1000, most = 15000 } = {}) {
+    const begun = performance.now();
+    await happens(filter, signal, most);
+    do
+        await sleep(Math.max(100, pause - (performance.now() - begun)));
+    while (!signal.aborted && inUse());
+    if (!signal.aborted)
+        dispatchEvent(new Event('tenax-redraw'));
+}
