@@ -515,34 +515,6 @@ void api_list(struct api *a, const struct api_request *r)
     buf_fini(&p.echo);
 }
 
-/* --- counting --- */
-
-static const struct shape_member counted_members[] = {
-    {MEMBER(struct reply, count, "count", ALWAYS, NULL)},
-};
-const struct shape api_counted_shape = {.name = "Counted", SHAPE_MEMBERS(counted_members)};
-
-static void on_counted(void *ctx, const struct reply *r)
-{
-    api_reply_shape(ctx, r, 200, &api_counted_shape);
-}
-
-void api_count(struct api *a, const struct api_request *r)
-{
-    struct list_params p;
-    struct err err = api_read_params(r->http, PARAMS_FILTER, &p);
-    if (err.code == ERR_OK)
-        err = api_may_filter(r, &p.list.filter);
-    if (err.code == ERR_OK) {
-        struct command c = {
-            .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, r)};
-        api_send(a, r, &c);
-    } else {
-        api_reply_error(r->x, &err, NULL);
-    }
-    buf_fini(&p.echo);
-}
-
 /* --- runs and errors --- */
 
 struct runs_call {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* GET /jobs/{id}. */
+/* GET /jobs/{id}, GET /jobs/count. */
 
 #include "api/api_access.h"
 #include "api/api_routes.h"
@@ -81,4 +81,32 @@ void api_read(struct api *a, const struct api_request *r)
     }
     c.read.runs = runs;
     api_send(a, r, &c);
+}
+
+/* --- counting --- */
+
+static const struct shape_member counted_members[] = {
+    {MEMBER(struct reply, count, "count", ALWAYS, NULL)},
+};
+const struct shape api_counted_shape = {.name = "Counted", SHAPE_MEMBERS(counted_members)};
+
+static void on_counted(void *ctx, const struct reply *r)
+{
+    api_reply_shape(ctx, r, 200, &api_counted_shape);
+}
+
+void api_count(struct api *a, const struct api_request *r)
+{
+    struct list_params p;
+    struct err err = api_read_params(r->http, PARAMS_FILTER, &p);
+    if (err.code == ERR_OK)
+        err = api_may_filter(r, &p.list.filter);
+    if (err.code == ERR_OK) {
+        struct command c = {
+            .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, r)};
+        api_send(a, r, &c);
+    } else {
+        api_reply_error(r->x, &err, NULL);
+    }
+    buf_fini(&p.echo);
 }
