@@ -277,6 +277,19 @@ describe('an undo', () => {
         assertError(await server.post(`/operations/${id}/undo`), 410, 'undo_expired');
     });
 
+    it('ends_with_a_reset_and_when_the_clock_is_set_back', async (t) => {
+        const server = new Server();
+        t.after(() => server.clean());
+        await server.start();
+        for (const target of ['/reset', '/clock/reset']) {
+            await server.enqueueMany(repeat(700, { queue: 'q' }));
+            const id = await changed(await server.delete('/jobs?undo=1h'));
+            assert.ok((await server.post(target)).status < 300);
+            assertError(await server.post(`/operations/${id}/undo`), 410, 'undo_expired');
+            await until(async () => (await operation(server, id)).undo.bytes === 0, 'it is deleted');
+        }
+    });
+
     it('has_so_much_room_and_no_more', async (t) => {
         const server = new Server({ args: ['--undo-max-bytes', '100KiB'] });
         t.after(() => server.clean());

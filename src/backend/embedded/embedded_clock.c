@@ -7,7 +7,7 @@
  * clock, until somebody sets it back (CMD_CLOCK_RESET). That works like a restart, and corrects the
  * times of all jobs (core/correction.h). */
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -203,6 +203,8 @@ void embedded_clock_recovered(struct embedded *b)
 void embedded_clock_reset(struct embedded *b, const struct command *c, struct reply *r)
 {
     must(r == NULL && !b->clock.reset_done);
+    /* The times of what was kept could not be corrected. */
+    embedded_undo_expire_all(b);
     b->clock.phase = RESET_WAITS;
     b->clock.reset_done = c->done;
     b->clock.reset_ctx = c->ctx;

@@ -326,8 +326,10 @@ void embedded_undo_expire_all(struct embedded *b)
 {
     for (size_t i = 0; i < b->operations.count; i++) {
         struct bulk_operation *op = b->operations.at[i];
-        if (op->undo.state == UNDO_KEPT)
-            op->undo.until = b->now;
+        if (op->undo.state != UNDO_KEPT)
+            continue;
+        op->undo.state = UNDO_EXPIRED;
+        store(b, op);
     }
     b->more_due = true;
 }
