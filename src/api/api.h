@@ -44,6 +44,23 @@ struct api_machine {
 /* In microseconds. */
 extern const struct histogram_scale api_round_times;
 
+/* The servers that share a PostgreSQL, for GET /servers, /health and /metrics. */
+#define API_SERVERS_MAX 64
+struct api_peer {
+    struct str name, address, version, role;
+    instant started, seen;
+};
+struct api_cluster {
+    bool several; /* false: this server works by itself, and the rest is empty */
+    struct str role;
+    uint64_t epoch;
+    struct str durability;             /* what an acknowledgement is worth */
+    span lease, left;                  /* of it: until the owner must have renewed it */
+    uint64_t beats, missed, forwarded; /* renewals, those that failed, requests that others sent */
+    size_t count;
+    struct api_peer servers[API_SERVERS_MAX];
+};
+
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */
     uint64_t body_max; /* bytes of a body that came as MessagePack, once it is JSON; 0: any */
@@ -66,6 +83,11 @@ struct api_settings {
     void *now_ctx;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
     void *machine_ctx;
+    /* NULL: this server works by itself. step_down begins to leave the jobs to another server:
+     * ERR_CONFLICT if there is none. The texts of *out are valid until the next call. */
+    void (*cluster)(void *ctx, struct api_cluster *out);
+    struct err (*step_down)(void *ctx);
+    void *cluster_ctx;
 };
 
 /* What another front end says of events, to consumers that ask for it (?messages=NAME). */

@@ -518,6 +518,27 @@ static void add_process(struct text *t, const struct api_machine *m)
     gauge(t, "process_max_fds", "File descriptors that may be open.", (double)m->max_fds);
 }
 
+/* --- several servers --- */
+
+static void add_servers(struct text *t, const struct api *a)
+{
+    struct api_cluster c;
+    if (!a->settings.cluster)
+        return;
+    a->settings.cluster(a->settings.cluster_ctx, &c);
+    gauge(t, "tenax_owner", "1 if this server owns the jobs, 0 if it is a standby.",
+          str_eq(c.role, STR("owner")));
+    gauge(t, "tenax_epoch", "The epoch of the owner.", (double)c.epoch);
+    gauge(t, "tenax_lease_left_seconds", "Until the owner must have renewed its lease.",
+          (double)c.left.ms / 1000);
+    counter(t, "tenax_lease_renewals", "Renewals of the lease.", (double)c.beats);
+    counter(t, "tenax_lease_renewals_failed", "Renewals that PostgreSQL did not answer.",
+            (double)c.missed);
+    counter(t, "tenax_forwards_received", "Requests that other servers passed on.",
+            (double)c.forwarded);
+    gauge(t, "tenax_servers", "Servers that were heard of.", (double)c.count);
+}
+
 /* --- the loop --- */
 
 static const int64_t round_times[] = {100,    200,    500,    1000,    2000,    5000,
@@ -620,6 +641,7 @@ static void on_meter(void *ctx, const struct reply *r)
         add_artifacts(&t, &machine);
         add_spans(&t, &machine);
         add_loop(&t, &machine);
+        add_servers(&t, a);
         add_process(&t, &machine);
     }
     if (t.open_metrics)

@@ -61,6 +61,7 @@ extern const struct api_param api_filter_params[], api_page_params[], api_change
     api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
 extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
 extern const struct api_param api_audit_params[];
+extern const struct api_param api_health_params[];
 extern const struct api_param api_events_params[];
 extern const struct api_param api_queues_params[];
 extern const struct api_param api_enqueue_params[], api_failures_params[], api_workers_params[];
@@ -103,7 +104,8 @@ struct event_line {
 };
 
 extern const struct shape api_operation_shape, api_operations_shape;
-extern const struct shape api_worker_shape, api_workers_shape, api_worker_stopped_shape;
+extern const struct shape api_worker_shape, api_servers_shape, api_stepping_down_shape,
+    api_workers_shape, api_worker_stopped_shape;
 extern const struct shape api_failure_group_shape, api_failure_groups_shape;
 extern const struct shape api_gap_shape; /* api_events.c */
 extern const struct shape api_progress_shape, api_checkpoint_shape,

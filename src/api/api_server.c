@@ -81,6 +81,16 @@ static void write_health(struct buf *b, const void *reply)
                                      : STR("\"ok\""));
 }
 
+struct health {
+    struct reply reply; /* must be first */
+    struct api_cluster servers;
+};
+
+static bool has_peers(const void *health)
+{
+    return ((const struct health *)health)->servers.several;
+}
+
 static const struct shape_member health_members[] = {
     {MEMBER_MADE("status", ALWAYS, "string (ok|read_only|unreadable)", write_health, NULL)},
     {MEMBER(struct reply, status.failure, "failure", IF_SET, "why it is not ok")},
@@ -91,18 +101,55 @@ static const struct shape_member health_members[] = {
                   "what was set apart, as bytes on the disk are not what was written")},
     {MEMBER_INNER("clock", ALWAYS, &clock_shape,
                   "the time that jobs go by, and the system's clock")},
+    {MEMBER(struct health, servers.role, "role", IF_SET,
+            "of several servers: owner, or standby, which says no more than status, role, owner, "
+            "epoch and durability",
+            .is_set = has_peers)},
+    {MEMBER(struct health, servers.epoch, "epoch", IF_SET, "of the owner", .is_set = has_peers)},
+    {MEMBER(struct health, servers.durability, "durability", IF_SET,
+            "what an acknowledgement is worth", .is_set = has_peers)},
 };
 const struct shape api_health_shape = {.name = "Health", SHAPE_MEMBERS(health_members)};
 
 static void on_status(void *ctx, const struct reply *r)
 {
+    const struct call *c = ctx;
+    struct health health = {.reply = *r};
+    if (c->api->settings.cluster)
+        c->api->settings.cluster(c->api->settings.cluster_ctx, &health.servers);
     /* A balancer must send enqueues elsewhere while nothing can be stored. */
-    api_reply_shape(ctx, r, r->status.writable ? 200 : 503, &api_health_shape);
+    api_reply_part(c, r, r->status.writable ? 200 : 503, &api_health_shape, &health);
+}
+
+const struct api_param api_health_params[] = {
+    {"role", "string (owner): 503 from a server that passes requests on to the owner"},
+    {NULL, NULL}};
+
+static struct err read_role(const struct api_request *r)
+{
+    struct query_cursor c = query_open(r->http->query, r->http->arena);
+    struct str name, value;
+    bool more;
+    unsigned seen = 0;
+    for (;;) {
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            return err_none();
+        TRY(api_param_once(name, api_health_params, &seen));
+        if (!str_eq(name, STR("role")))
+            return api_unknown_param(name);
+        if (!str_eq(value, STR("owner")))
+            return err_make(ERR_BAD_VALUE, "role is owner");
+    }
 }
 
 void api_health(struct api *a, const struct api_request *r)
 {
-    submit(a, r, CMD_STATUS, on_status);
+    struct err err = read_role(r);
+    if (err.code != ERR_OK)
+        api_reply_error(r->x, &err, NULL);
+    else
+        submit(a, r, CMD_STATUS, on_status);
 }
 
 struct version {

@@ -23,6 +23,8 @@ const struct catalog_row catalog[] = {
     {&check_command, check_main},
     {&compact_command, compact_main},
     {&postgres_command, postgres_main},
+    {&servers_command, servers_main},
+    {&step_down_command, step_down_main},
     {&tls_command, tls_main},
     {&token_command, token_main},
     {&audit_command, audit_main},

@@ -14,7 +14,7 @@ extern const struct subcommand budgets_command, enqueue_command, work_command, e
     queue_command, retry_settings_command, create_command, apply_command, get_command,
     update_command, completion_command, events_command, compact_command, group_command,
     build_worker_command, pods_command, bridge_command, failures_command, workers_command,
-    operations_command, postgres_command;
+    operations_command, postgres_command, servers_command, step_down_command;
 
 int bridge_main(int argc, char **argv);
 int build_worker_main(int argc, char **argv);
@@ -29,6 +29,8 @@ int failures_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int group_main(int argc, char **argv);
 int postgres_main(int argc, char **argv);
+int servers_main(int argc, char **argv);
+int step_down_main(int argc, char **argv);
 int pods_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
 int tls_main(int argc, char **argv);

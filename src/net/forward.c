@@ -218,13 +218,22 @@ static const char *const names[HTTP_HEADERS] = {
 #undef HEADER
 };
 
-/* All headers that the server knows, but for the one that only servers send each other. */
+/* What this server has judged already, for which the other one would take it for the page that asks
+ * or for the host that was meant (net/guard.h); and what only servers send each other, in `extra`.
+ */
+static bool is_kept(enum http_header h)
+{
+    return h == HEADER_host || h == HEADER_origin || h == HEADER_fetch_site ||
+           h == HEADER_fetch_dest || h == HEADER_forwarded;
+}
+
+/* All other headers that the server knows. */
 static void write_headers(struct buf *text, const char *extra, const struct http_request *req)
 {
     struct http_request q = *req;
     for (int i = 0; i < HTTP_HEADERS; i++) {
         const struct str *value = http_header_value(&q, (enum http_header)i);
-        if (value->at && i != HEADER_forwarded) {
+        if (value->at && !is_kept((enum http_header)i)) {
             buf_print(text, "%s: %.*s", names[i], (int)value->len, value->at);
             buf_byte(text, '\0');
         }

@@ -64,7 +64,8 @@ struct http_budget; /* net/budget.h */
 
 struct http_settings {
     const char *host;
-    int port;               /* 0: any free one */
+    int port;   /* 0: any free one */
+    int socket; /* one that listens already, in place of host and port, whose it is; 0: none */
     uint64_t body_max;      /* bytes; over it 413 */
     uint64_t header_max;    /* bytes of the head but for the target; over it 431 */
     int connections_max;    /* over it a new connection gets 503 and is closed */
@@ -111,6 +112,8 @@ NODISCARD struct err http_server_new(uv_loop_t *loop, const struct http_settings
                                      http_handler handler, void *ctx, struct http_server **out);
 /* The port that is really bound. */
 int http_server_port(const struct http_server *s);
+/* The listening socket, which stays the server's; -1: it does not listen. */
+int http_server_socket(const struct http_server *s);
 /* Stops accepting, answers what is under way with "Connection: close", closes idle connections;
  * done(ctx) is called once the last connection is gone. Streams are the owner's to end. */
 void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx);
@@ -200,6 +203,9 @@ struct http_peer {
                          * "email:a@b.example"; of some kinds only, and without odd ones */
 };
 const struct http_peer *http_peer(struct http_exchange *x);
+/* Who sends this one request, where the peer is a server that passes it on. It must live as long as
+ * the exchange's arena. */
+void http_set_peer(struct http_exchange *x, const struct http_peer *peer);
 /* The peer has gone. The exchange must be replied to all the same, but nobody reads the answer. */
 bool http_is_gone(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));

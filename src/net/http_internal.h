@@ -53,7 +53,8 @@ struct http_exchange {
     void (*closed)(void *ctx);
     void (*drained)(void *ctx);
     void *stream_ctx;
-    void *note; /* the handler's */
+    void *note;                   /* the handler's */
+    const struct http_peer *peer; /* in place of the connection's; NULL: that */
 };
 
 TAILQ_HEAD(exchange_queue, http_exchange);

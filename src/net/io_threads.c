@@ -173,6 +173,11 @@ int io_threads_port(const struct io_threads *t)
     return http_server_port(t->server);
 }
 
+int io_threads_socket(const struct io_threads *t)
+{
+    return http_server_socket(t->server);
+}
+
 int io_threads_connections(const struct io_threads *t)
 {
     return atomic_load(&t->open);

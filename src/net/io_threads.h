@@ -21,6 +21,8 @@ NODISCARD struct err io_threads_new(uv_loop_t *loop, const struct http_settings 
                                     struct io_threads **out);
 /* The port that is really bound. */
 int io_threads_port(const struct io_threads *t);
+/* As http_server_socket. */
+int io_threads_socket(const struct io_threads *t);
 /* Connections that are open now. */
 int io_threads_connections(const struct io_threads *t);
 /* As http_server_stats, of all threads. */

@@ -34,13 +34,14 @@ static bool is_loopback(const struct sockaddr_storage *a)
     return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
 }
 
-int listen_on(uv_tcp_t *listener, const char *host, int port, uv_connection_cb connected,
+int listen_on(uv_tcp_t *listener, const struct http_settings *at, uv_connection_cb connected,
               struct guard *guard, int *bound_port)
 {
     struct sockaddr_storage a = {0};
-    int e = resolve(listener->loop, host, port, &a);
+    int e = at->socket ? 0 : resolve(listener->loop, at->host, at->port, &a);
     if (e == 0)
-        e = uv_tcp_bind(listener, (const struct sockaddr *)&a, 0);
+        e = at->socket ? uv_tcp_open(listener, at->socket)
+                       : uv_tcp_bind(listener, (const struct sockaddr *)&a, 0);
     if (e == 0)
         e = uv_listen((uv_stream_t *)listener, BACKLOG, connected);
     int len = sizeof a;
@@ -49,7 +50,7 @@ int listen_on(uv_tcp_t *listener, const char *host, int port, uv_connection_cb c
     if (e == 0)
         *bound_port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
                                                     : ((struct sockaddr_in *)&a)->sin_port);
-    guard->bound = host;
+    guard->bound = at->host;
     guard->loopback = is_loopback(&a);
     if (gethostname(guard->machine, sizeof guard->machine - 1) != 0)
         guard->machine[0] = '\0';

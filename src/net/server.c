@@ -376,7 +376,12 @@ bool http_is_tls(const struct http_exchange *x)
 const struct http_peer *http_peer(struct http_exchange *x)
 {
     static const struct http_peer unknown;
-    return x->conn ? conn_peer(x->conn) : &unknown;
+    return x->peer ? x->peer : x->conn ? conn_peer(x->conn) : &unknown;
+}
+
+void http_set_peer(struct http_exchange *x, const struct http_peer *peer)
+{
+    x->peer = peer;
 }
 
 bool http_is_gone(const struct http_exchange *x)
@@ -624,8 +629,7 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     must(uv_tcp_init(loop, &s->listener) == 0);
     s->listener.data = s;
     s->listening = true;
-    int e =
-        listen_on(&s->listener, settings->host, settings->port, on_connection, &s->guard, &s->port);
+    int e = listen_on(&s->listener, settings, on_connection, &s->guard, &s->port);
     if (e < 0) {
         http_server_close(s);
         return err_make(ERR_IO, "cannot listen on %s port %d: %s", settings->host, settings->port,
@@ -638,6 +642,12 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
 int http_server_port(const struct http_server *s)
 {
     return s->port;
+}
+
+int http_server_socket(const struct http_server *s)
+{
+    uv_os_fd_t fd;
+    return s->listening && uv_fileno((const uv_handle_t *)&s->listener, &fd) == 0 ? fd : -1;
 }
 
 int http_server_connections(const struct http_server *s)

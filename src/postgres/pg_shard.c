@@ -2,6 +2,7 @@
 #include "postgres/pg_shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void copy(char *to, size_t size, struct str from)
 {
@@ -31,6 +32,20 @@ struct err pg_shard_read(struct pg *pg, int shard, struct pg_shard *out)
     }
     pg_rows_free(rows);
     return found ? err_none() : err_make(ERR_NOT_FOUND, "there is no shard %d", shard);
+}
+
+struct err pg_shard_secret(struct pg *pg, int shard, unsigned char out[PG_SECRET_BYTES])
+{
+    static const struct pg_statement read = {
+        "shard_secret", "SELECT secret FROM tenax.secret WHERE shard = $1::bigint"};
+    struct pg_rows *rows;
+    struct pg_param params[] = {pg_number(shard)};
+    TRY(pg_run(pg, &read, params, 1, &rows));
+    bool found = pg_rows_count(rows) == 1 && pg_get(rows, 0, 0).len == PG_SECRET_BYTES;
+    if (found)
+        memcpy(out, pg_get(rows, 0, 0).at, PG_SECRET_BYTES);
+    pg_rows_free(rows);
+    return found ? err_none() : err_make(ERR_NOT_FOUND, "the servers have no secret");
 }
 
 bool pg_shard_went_back(const struct pg_shard *before, const struct pg_shard *now)

@@ -15,7 +15,7 @@
 
 #include "postgres/pg.h"
 
-#define PG_OWNER_MAX   64  /* bytes of a server's name, and a NUL more in the structs */
+#define PG_OWNER_MAX   255 /* bytes of a server's name, and a NUL more in the structs */
 #define PG_ADDRESS_MAX 255 /* HOST:PORT, or a URL */
 
 struct pg_shard {
@@ -49,6 +49,11 @@ NODISCARD struct err pg_shard_release(struct pg *pg, int shard, uint64_t epoch);
 NODISCARD struct err pg_shard_settle(struct pg *pg, int shard, uint64_t epoch, uint64_t *seq);
 
 #define PG_LEASE_CHANNEL "tenax_lease"
+
+/* By what the servers of a shard know each other: made with the schema, known to nobody who may not
+ * read that. */
+#define PG_SECRET_BYTES 32
+NODISCARD struct err pg_shard_secret(struct pg *pg, int shard, unsigned char out[PG_SECRET_BYTES]);
 
 /* --- servers --- */
 

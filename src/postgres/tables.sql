@@ -108,6 +108,14 @@ CREATE TABLE tenax.servers (
     PRIMARY KEY (shard, name)
 ) WITH (fillfactor = 50);
 
+-- By what servers know each other's requests. A UUID has 122 bits of a strong source of chance.
+CREATE TABLE tenax.secret (
+    shard smallint PRIMARY KEY REFERENCES tenax.shard ON DELETE CASCADE,
+    secret bytea NOT NULL
+);
+
 INSERT INTO tenax.shard (shard) VALUES (0);
+INSERT INTO tenax.secret (shard, secret)
+    VALUES (0, sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')));
 INSERT INTO tenax.lease (shard) VALUES (0);
 INSERT INTO tenax.schema_version (version, compatible) VALUES (0, 0);

@@ -34,6 +34,16 @@ bool listener_is_open(const struct listener *l)
     return l->http || l->threads;
 }
 
+int listener_port(const struct listener *l)
+{
+    return l->threads ? io_threads_port(l->threads) : http_server_port(l->http);
+}
+
+int listener_socket(const struct listener *l)
+{
+    return l->threads ? io_threads_socket(l->threads) : http_server_socket(l->http);
+}
+
 int listener_connections(const struct listener *l)
 {
     if (l->threads)
@@ -93,7 +103,7 @@ void listener_announce(const struct listener *l, const char *host, const char *a
     if (!listener_is_open(l))
         return;
     snprintf(addr, sizeof addr, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "",
-             l->threads ? io_threads_port(l->threads) : http_server_port(l->http));
+             listener_port(l));
     const char *const fields[] = {"api", api, "addr", addr, "scheme", scheme, NULL};
     log_fields(LOG_INFO, "listening", fields);
     printf("Listening on %s://%s%s\n", scheme, addr, suffix);

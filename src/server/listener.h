@@ -23,6 +23,9 @@ NODISCARD struct err listener_open(struct listener *l, uv_loop_t *loop,
                                    const struct tls_files *files, struct http_settings *http,
                                    int threads, http_handler handler, void *ctx);
 bool listener_is_open(const struct listener *l);
+/* The port that is really bound, and its socket; of one that is open. */
+int listener_port(const struct listener *l);
+int listener_socket(const struct listener *l);
 int listener_connections(const struct listener *l);
 /* Zeros unless it is open. */
 void listener_stats(const struct listener *l, struct http_stats *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The server: builds the environment (clock, chance, store), and runs the loop. */
+/* The server: builds the environment (clock, chance, store) and all that answers. */
 
 #include "server/serve.h"
 
@@ -10,71 +10,21 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <uv.h>
 
-#include "api/api.h"
-#include "backend/embedded/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
-#include "server/exporter.h"
-#include "server/gate.h"
 #include "server/identity_report.h"
-#include "server/identity_set.h"
-#include "server/listener.h"
 #include "server/logfile.h"
-#include "server/machine.h"
 #include "server/notify.h"
+#include "server/serve_internal.h"
 #include "server/retry_section.h"
-#include "server/rounds.h"
-#include "server/settings.h"
 #include "server/settings_backend.h"
-#include "server/task_api.h"
 #include "server/zones.h"
 #include "console/console.h"
 #include "jq/pool.h"
 #include "store/rocks.h"
+#include "store/rocks_foreign.h"
 #include "store/snapshot.h"
-
-/* How long a drain may take before the remaining connections are closed. */
-#define DRAIN_MS 10000
-/* How often it is tried again to read tokens that could not be read. */
-#define UNREAD_MS 500
-
-struct server {
-    struct settings settings;
-    struct machine_files files;
-    uv_loop_t loop;
-    uv_async_t wake;     /* by the commit thread: a batch is done */
-    uv_poll_t written;   /* likewise, by the kernel */
-    uv_check_t after_io; /* a turn of the backend after every round of I/O */
-    uv_prepare_t before_poll;
-    uv_timer_t due;    /* the next deadline */
-    uv_idle_t at_once; /* active while the next turn need not wait for anything */
-    uv_timer_t heartbeat;
-    uv_timer_t drain_limit;
-    uv_timer_t unread; /* while the tokens could not be read */
-    struct gate_retry retry;
-    uv_signal_t sigterm, sigint, sighup;
-    struct rounds rounds;
-    instant due_at; /* what the timer is set for */
-    bool due_set;
-    instant started;
-    int64_t started_ticks; /* env_ticks */
-    struct store *store;
-    struct zones *zones;
-    struct pool *jq;
-    struct backend *backend;
-    struct exporter exporter;
-    struct identity_set who;
-    struct api *api;
-    struct task_api tasks;
-    struct router *router;
-    struct http_budget *replies; /* of both listeners */
-    struct listener primary, admin;
-    bool stopping;
-    int undrained; /* listeners with connections that have not ended */
-    int code;
-};
 
 /* --- the environment --- */
 
@@ -85,7 +35,7 @@ static int64_t real_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static instant env_now(void *ctx)
+instant serve_now(void *ctx)
 {
     (void)ctx;
     return (instant){real_ms()};
@@ -111,220 +61,6 @@ static void notify(void *ctx)
     uv_async_send(&((struct server *)ctx)->wake);
 }
 
-/* --- turns of the loop --- */
-
-static void stop_if_drained(void *ctx)
-{
-    struct server *s = ctx;
-    if (s->stopping && s->undrained == 0 && backend_is_idle(s->backend) &&
-        exporter_is_flushed(&s->exporter, stop_if_drained, s))
-        uv_stop(&s->loop);
-}
-
-static void on_due(uv_timer_t *t);
-
-static void on_at_once(uv_idle_t *i)
-{
-    (void)i;
-}
-
-static void forget_due(struct server *s)
-{
-    uv_timer_stop(&s->due);
-    s->due_set = false;
-}
-
-/* If a turn is already due, the next round of I/O does not wait, and the turn follows it. A timer
- * would not work: one of 0 ms that restarts itself runs again and again before any I/O. */
-static void set_due(struct server *s)
-{
-    instant at;
-    bool some = backend_next_due(s->backend, &at);
-    int64_t wait = some ? at.ms - env_now(s).ms : 1;
-    if (wait <= 0)
-        uv_idle_start(&s->at_once, on_at_once);
-    else
-        uv_idle_stop(&s->at_once);
-    if (!some || wait <= 0) {
-        forget_due(s);
-        return;
-    }
-    if (s->due_set && s->due_at.ms == at.ms)
-        return;
-    /* At most a second at a time, because the wall clock may be set forward. */
-    wait = wait > 1000 ? 1000 : wait;
-    uv_update_time(&s->loop);
-    uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
-    s->due_at = at;
-    s->due_set = true;
-}
-
-static void turn(struct server *s)
-{
-    struct err err = backend_turn(s->backend);
-    if (err.code != ERR_OK) {
-        /* Nothing may be acknowledged after this point. A restart recovers. */
-        log_error("the store failed, stopping: %s", err.msg);
-        s->code = 74;
-        uv_stop(&s->loop);
-        return;
-    }
-    set_due(s);
-    stop_if_drained(s);
-}
-
-static void on_due(uv_timer_t *t)
-{
-    struct server *s = t->data;
-    s->due_set = false;
-    turn(s);
-}
-
-static void on_after_io(uv_check_t *c)
-{
-    struct server *s = c->data;
-    rounds_next(&s->rounds, &s->loop);
-    turn(s);
-}
-
-/* Replies that were released early have left (net/conn.h) and nothing else has been read. */
-static void on_before_poll(uv_prepare_t *p)
-{
-    struct server *s = p->data;
-    if (s->backend && backend_is_settling(s->backend))
-        turn(s);
-}
-
-static void on_wake(uv_async_t *w)
-{
-    turn(w->data);
-}
-
-/* A turn follows every round. */
-static void on_written(uv_poll_t *p, int status, int events)
-{
-    (void)p;
-    (void)status;
-    (void)events;
-}
-
-static void on_heartbeat(uv_timer_t *t)
-{
-    api_heartbeat(((struct server *)t->data)->api);
-}
-
-static void on_unread(uv_timer_t *t)
-{
-    struct server *s = t->data;
-    if (!gate_retry(&s->retry, s->api, s->who.tokens, s->settings.root_dir))
-        uv_timer_stop(t);
-    turn(s);
-}
-
-/* --- stopping --- */
-
-static void on_drained(void *ctx)
-{
-    struct server *s = ctx;
-    s->undrained--;
-    stop_if_drained(s);
-}
-
-static void drain(struct server *s, struct listener *l)
-{
-    s->undrained++;
-    if (!listener_drain(l, on_drained, s))
-        s->undrained--;
-}
-
-static void on_drain_limit(uv_timer_t *t)
-{
-    struct server *s = t->data;
-    int count = listener_connections(&s->primary) + listener_connections(&s->admin);
-    if (count > 0)
-        log_warn("%d connections did not end within %d s; closing them", count, DRAIN_MS / 1000);
-    else
-        log_warn("what is under way did not end within %d s; stopping", DRAIN_MS / 1000);
-    uv_stop(&s->loop);
-}
-
-static void on_signal(uv_signal_t *h, int number)
-{
-    struct server *s = h->data;
-    if (s->stopping) {
-        uv_stop(&s->loop);
-        return;
-    }
-    log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
-    s->stopping = true;
-    notify_manager("STOPPING=1");
-    backend_stop(s->backend);
-    api_stop(s->api);
-    task_api_drain(&s->tasks);
-    uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
-    drain(s, &s->primary);
-    drain(s, &s->admin);
-    turn(s);
-}
-
-/* --- reading again --- */
-
-static void start_heartbeat(struct server *s)
-{
-    uint64_t beat = (uint64_t)s->settings.heartbeat_interval.ms;
-    uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
-}
-
-/* Applies what can change at run time, and reports that the rest cannot. */
-static void adopt(struct server *s, const struct settings *fresh)
-{
-    for (const struct option_def *d = settings_command.options; d->flag; d++) {
-        if (!options_differ(d, &s->settings, fresh))
-            continue;
-        if (d->live)
-            options_copy(d, &s->settings, fresh);
-        else
-            log_warn("SIGHUP: '%s' of %s has changed; that takes effect when the server is started "
-                     "again",
-                     d->flag, s->settings.config);
-    }
-    log_set((enum log_level)s->settings.log_level, (enum log_format)s->settings.log_format);
-    struct backend_settings backend = settings_backend(&s->settings);
-    backend_configure(s->backend, &backend);
-    api_set_strict(s->api, s->settings.strict);
-    start_heartbeat(s);
-}
-
-static void reload_settings(struct server *s)
-{
-    struct settings fresh;
-    struct err err = settings_reload(&fresh);
-    if (err.code == ERR_OK) {
-        adopt(s, &fresh);
-        retry_section_apply(s->backend, s->settings.config, fresh.file.retry, RETRY_SECTION_RELOAD,
-                            NULL);
-        log_info("SIGHUP: %s has been read again", s->settings.config);
-    } else {
-        log_error("SIGHUP: nothing has changed: %s", err.msg);
-    }
-    settings_free(&fresh);
-}
-
-static void on_reload(uv_signal_t *h, int number)
-{
-    (void)number;
-    struct server *s = h->data;
-    listener_reload(&s->primary, "primary");
-    listener_reload(&s->admin, "admin");
-    if (s->settings.config && !s->stopping)
-        reload_settings(s);
-    task_api_reload(&s->tasks, &s->settings);
-    if (!s->stopping)
-        identity_set_reload(&s->who, &s->settings, s->api);
-    if (!s->stopping)
-        gate_reload(s->api, s->who.tokens, s->settings.root_dir);
-}
-
 /* --- starting --- */
 
 static struct err open_store(struct server *s)
@@ -335,11 +71,19 @@ static struct err open_store(struct server *s)
                                    .lossy = s->settings.commit_mode == SETTINGS_BUFFERED,
                                    .notify = notify,
                                    .ctx = s};
+    struct rocks_foreign foreign = {.accept_loss = s->settings.accept_lost_commits};
+    if (s->cluster) {
+        foreign.log = (struct log_postgres_settings){.pg = *cluster_postgres(s->cluster),
+                                                     .epoch = cluster_epoch(s->cluster),
+                                                     .owned_until = cluster_owned_until,
+                                                     .ctx = s->cluster};
+        rocks.foreign = &foreign;
+    }
     TRY(rocks_open(&rocks, &s->store));
     int fd = store_wake_fd(s->store);
     if (fd >= 0) {
         must(uv_poll_init(&s->loop, &s->written, fd) == 0);
-        uv_poll_start(&s->written, UV_READABLE, on_written);
+        serve_watch_writes(s);
     }
     return snapshot_sweep(s->settings.root_dir);
 }
@@ -358,6 +102,11 @@ static struct err compact(void *ctx)
 static void compact_stop(void *ctx)
 {
     store_compact_stop(((struct server *)ctx)->store);
+}
+
+static void read_cluster(void *ctx, struct api_cluster *out)
+{
+    cluster_read(((struct server *)ctx)->cluster, out);
 }
 
 /* For GET /metrics. */
@@ -392,7 +141,7 @@ static const struct cron_zone *find_zone(void *zones, struct str name)
 static struct err open_backend(struct server *s)
 {
     const struct settings *set = &s->settings;
-    struct env env = {.now = env_now,
+    struct env env = {.now = serve_now,
                       .ticks = env_ticks,
                       .ctx = s,
                       .rng = rng_from_seed(random_seed()),
@@ -407,13 +156,15 @@ static struct err open_backend(struct server *s)
 
 static uint64_t reply_bound(void *ctx, const struct http_request *req)
 {
+    const struct server *s = ctx;
     uint64_t bound = task_api_reply_bound(req);
-    return bound ? bound : api_reply_bound(((struct server *)ctx)->api, req);
+    return bound || !s->answers ? bound : api_reply_bound(s->api, req);
 }
 
 static uint64_t gathered(void *ctx)
 {
-    return api_gathered(((struct server *)ctx)->api);
+    const struct server *s = ctx;
+    return s->answers ? api_gathered(s->api) : 0;
 }
 
 static struct err open_listener(struct server *s, const char *host, int64_t port,
@@ -425,11 +176,12 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     const struct tls_files files = {tls->cert, tls->key, tls->client_ca};
     http.host = host;
     http.port = (int)port;
+    http.socket = out == &s->admin ? s->handover.admin : s->handover.primary;
     http.allowed_hosts = set->allowed_hosts;
     http.budget = s->replies;
     http.reply_bound = reply_bound;
     http.gathered = gathered;
-    http.in_pieces = router_takes_pieces;
+    http.in_pieces = serve_in_pieces;
     http.page = s->settings.no_console ? NULL : CONSOLE_PATH;
     http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
@@ -440,7 +192,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
     int threads = is_admin ? 1 : listener_threads(set->io_threads);
-    return listener_open(out, &s->loop, &files, &http, threads, handler, s->router);
+    return listener_open(out, &s->loop, &files, &http, threads, handler, s);
 }
 
 /* Two servers on one machine need two ports, and nobody thinks of the admin port: unless it was
@@ -450,7 +202,7 @@ static struct err open_admin(struct server *s)
 {
     const struct settings *set = &s->settings;
     struct err err = open_listener(s, set->admin_host, set->admin_port, &set->admin_tls,
-                                   router_handle_admin, &s->admin);
+                                   serve_on_admin_request, &s->admin);
     bool taken = err.code == ERR_IO && !(set->admin_tls.cert && !s->admin.tls);
     if (!taken || set->admin_wanted)
         return err;
@@ -462,7 +214,7 @@ static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
     s->replies = http_budget_new(set->reply_memory);
-    TRY(open_listener(s, set->host, set->port, &set->tls, router_handle, &s->primary));
+    TRY(open_listener(s, set->host, set->port, &set->tls, serve_on_request, &s->primary));
     return set->no_admin ? err_none() : open_admin(s);
 }
 
@@ -472,37 +224,6 @@ static void announce_all(const struct server *s)
     listener_announce(&s->admin, s->settings.admin_host, "admin", " (admin)");
     listener_announce(&s->primary, s->settings.host, "primary", "");
     fflush(stdout);
-}
-
-static void open_loop(struct server *s)
-{
-    uv_loop_init(&s->loop);
-    rounds_init(&s->rounds, &s->loop);
-    uv_async_init(&s->loop, &s->wake, on_wake);
-    uv_check_init(&s->loop, &s->after_io);
-    uv_prepare_init(&s->loop, &s->before_poll);
-    uv_timer_init(&s->loop, &s->due);
-    uv_idle_init(&s->loop, &s->at_once);
-    uv_timer_init(&s->loop, &s->heartbeat);
-    uv_timer_init(&s->loop, &s->drain_limit);
-    uv_timer_init(&s->loop, &s->unread);
-    s->unread.data = s;
-    uv_signal_init(&s->loop, &s->sigterm);
-    uv_signal_init(&s->loop, &s->sigint);
-    uv_signal_init(&s->loop, &s->sighup);
-    s->wake.data = s->after_io.data = s->before_poll.data = s->due.data = s->heartbeat.data = s;
-    /* Those that are started later run before it: so do the connections' own. */
-    uv_prepare_start(&s->before_poll, on_before_poll);
-    s->drain_limit.data = s->sigterm.data = s->sigint.data = s->sighup.data = s;
-}
-
-static void start_loop(struct server *s)
-{
-    uv_check_start(&s->after_io, on_after_io);
-    start_heartbeat(s);
-    uv_signal_start(&s->sigterm, on_signal, SIGTERM);
-    uv_signal_start(&s->sigint, on_signal, SIGINT);
-    uv_signal_start(&s->sighup, on_reload, SIGHUP);
 }
 
 /* The signals stay caught to the very end: a second SIGTERM in the last moment of an orderly stop
@@ -528,6 +249,8 @@ static void close_all(struct server *s)
         backend_free(s->backend);
     if (s->jq)
         pool_close(s->jq);
+    if (s->cluster)
+        cluster_close(s->cluster); /* others need not wait for what comes now */
     if (s->store && store_wake_fd(s->store) >= 0)
         uv_close((uv_handle_t *)&s->written, NULL); /* before its descriptor is closed */
     if (s->store)
@@ -539,6 +262,7 @@ static void close_all(struct server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
     listener_free(&s->primary);
     listener_free(&s->admin);
+    cluster_free(s->cluster);
     http_budget_free(s->replies);
     exporter_free(&s->exporter);
 }
@@ -547,7 +271,7 @@ static void close_all(struct server *s)
 static bool turn_at_start(void *ctx)
 {
     struct server *s = ctx;
-    turn(s);
+    serve_turn(s);
     return s->code == 0;
 }
 
@@ -564,7 +288,7 @@ static void apply_section(struct server *s)
         retry_section_apply(s->backend, s->settings.config, s->settings.file.retry,
                             RETRY_SECTION_START, &busy);
     while (busy && s->code == 0) {
-        turn(s);
+        serve_turn(s);
         if (busy)
             uv_run(&s->loop, UV_RUN_ONCE);
     }
@@ -590,24 +314,43 @@ static struct err open_gate(struct server *s)
     const struct gate_loop loop = {turn_at_start, wait_at_start, s};
     TRY(gate_open(s->api, s->who.tokens, s->settings.root_dir, &loop));
     if (tokens_unread(s->who.tokens).code != ERR_OK)
-        uv_timer_start(&s->unread, on_unread, UNREAD_MS, UNREAD_MS);
+        serve_retry_tokens(s);
     return s->settings.print_access
                ? err_none()
                : gate_check_hosts(s->who.identities, s->who.tokens, &s->settings);
 }
 
-static struct err start(struct server *s)
+/* Joins the other servers, and passes requests on until the jobs are this one's, or it is told to
+ * stop. */
+static struct err stand_by(struct server *s)
+{
+    TRY(open_listeners(s));
+    const struct cluster_settings cluster = {.set = &s->settings,
+                                             .loop = &s->loop,
+                                             .port = listener_port(&s->primary),
+                                             .before = &s->handover,
+                                             .changed = serve_on_cluster,
+                                             .now = serve_now,
+                                             .ctx = s};
+    TRY(cluster_open(&cluster, &s->cluster));
+    serve_catch_signals(s);
+    announce_all(s);
+    notify_manager("READY=1");
+    if (cluster_role(s->cluster) != MEMBER_OWNER)
+        uv_run(&s->loop, UV_RUN_DEFAULT);
+    return err_none();
+}
+
+/* With the jobs: everything that answers requests about them. */
+static struct err start_owner(struct server *s)
 {
     const struct settings *set = &s->settings;
-    TRY(begin_log(set));
-    settings_tell();
-    s->files = machine_share_files(set->max_connections, set->connections_wanted);
     TRY(open_store(s));
     s->zones = zones_new();
     open_jq(s);
     TRY(exporter_open(&s->exporter, &s->loop, random_seed(), set));
     TRY(open_backend(s));
-    TRY(identity_set_open(&s->who, &s->loop, env_now, random_seed(), set));
+    TRY(identity_set_open(&s->who, &s->loop, serve_now, random_seed(), set));
     struct api_settings api = {.strict = s->settings.strict,
                                .body_max = s->settings.max_body,
                                .backup = backup,
@@ -619,9 +362,12 @@ static struct err start(struct server *s)
                                .identities = s->who.identities,
                                .holders = s->who.holders,
                                .admin_loopback = gate_is_loopback(set->admin_host),
-                               .now = env_now,
+                               .now = serve_now,
                                .machine = read_machine,
-                               .machine_ctx = s};
+                               .machine_ctx = s,
+                               .cluster = s->cluster ? read_cluster : NULL,
+                               .step_down = serve_step_down,
+                               .cluster_ctx = s};
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
@@ -633,7 +379,7 @@ static struct err start(struct server *s)
                                      .holders = s->who.holders,
                                      .router = s->router,
                                      .loop = &s->loop,
-                                     .now = env_now,
+                                     .now = serve_now,
                                      .ctx = s,
                                      .seed = random_seed(),
                                      .loopback =
@@ -642,7 +388,22 @@ static struct err start(struct server *s)
     TRY(task_api_open(&s->tasks, s->api, set, &env));
     apply_section(s);
     TRY(open_gate(s));
-    return set->print_access ? err_none() : open_listeners(s);
+    s->answers = true;
+    return err_none();
+}
+
+static struct err start(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    TRY(begin_log(set));
+    settings_tell();
+    s->files = machine_share_files(set->max_connections, set->connections_wanted);
+    if (set->postgres && !set->print_access)
+        TRY(stand_by(s));
+    if (s->stopping || s->code != 0)
+        return err_none();
+    TRY(start_owner(s));
+    return set->print_access || s->cluster ? err_none() : open_listeners(s);
 }
 
 static void log_start(const struct server *s)
@@ -657,6 +418,23 @@ static void log_start(const struct server *s)
              s->settings.commit_mode == SETTINGS_FSYNC ? "" : "; commits are buffered");
 }
 
+/* Until the server is told to stop. */
+static void run(struct server *s)
+{
+    if (s->stopping || s->code != 0)
+        return;
+    serve_start_turns(s);
+    serve_start_heartbeat(s);
+    log_start(s);
+    if (!s->cluster) {
+        serve_catch_signals(s);
+        announce_all(s);
+        notify_manager("READY=1");
+    }
+    serve_turn(s);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+}
+
 int serve_main(int argc, char **argv)
 {
     /* One loop thread and one commit thread: more arenas only scatter memory. Large blocks are
@@ -665,12 +443,13 @@ int serve_main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 64 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
     static struct server s; /* the loop's signal handles outlive this call */
+    s.handover = handover_take();
     if (!settings_load(argc, argv, &s.settings, &s.code))
         return s.code;
     log_set((enum log_level)s.settings.log_level, (enum log_format)s.settings.log_format);
     s.started.ms = real_ms();
     s.started_ticks = env_ticks(NULL);
-    open_loop(&s);
+    serve_open_loop(&s);
     struct err err = start(&s);
     if (err.code != ERR_OK) {
         fprintf(stderr, "tenax serve: %s\n", err.msg);
@@ -678,12 +457,11 @@ int serve_main(int argc, char **argv)
     } else if (s.settings.print_access) {
         identity_report(&s.who, &s.settings, (instant){real_ms()});
     } else {
-        start_loop(&s);
-        log_start(&s);
-        announce_all(&s);
-        notify_manager("READY=1");
-        turn(&s);
-        uv_run(&s.loop, UV_RUN_DEFAULT);
+        run(&s);
+    }
+    if (err.code == ERR_OK && s.leaving && s.code == 0) {
+        cluster_release(s.cluster);
+        handover_go(&s.handover);
     }
     close_all(&s);
     if (err.code == ERR_OK)

@@ -12,6 +12,7 @@
 #include "core/job.h"
 #include "net/guard.h"
 #include "net/io_threads.h"
+#include "server/cluster.h"
 #include "server/migrate.h"
 
 /* Less than jq itself needs. */
@@ -29,6 +30,25 @@ static const struct option_def table[] = {
              "or a variable overrides it"},
     {"root-dir", "DIR", OPTION_TEXT, AT(root_dir), ENV_BOTH("ROOT_DIR"), .def = "./tenax-root",
      .help = "where jobs are kept; one server at a time may use it"},
+    {"postgres", "URL", OPTION_TEXT, AT(postgres), ENV("POSTGRES"),
+     .help = "be one of several servers that keep jobs in this PostgreSQL, as in "
+             "postgres://USER@HOST:PORT/DATABASE, after `tenax postgres install`; without a "
+             "password (docs/several-servers.md)"},
+    {"postgres-password-file", "FILE", OPTION_TEXT, AT(pg_password), ENV("POSTGRES_PASSWORD_FILE"),
+     .help = "its first line is the password"},
+    {"advertise", "HOST:PORT", OPTION_TEXT, AT(advertise), ENV("ADVERTISE"),
+     .help = "how other servers reach this one; the address and the port that it listens on, "
+             "unless given"},
+    {"lease", "DURATION", OPTION_SPAN, AT(lease), ENV("LEASE"), .def = "2s",
+     .help = "so long after the last sign of life of the server that owns the jobs another one "
+             "takes its place; 500ms to 60s"},
+    {"servers-ca", "FILE", OPTION_TEXT, AT(servers_ca), ENV("SERVERS_CA"),
+     .help = "who has signed the certificates of the other servers (PEM); whom the system trusts, "
+             "unless given"},
+    {"accept-lost-commits", NULL, OPTION_SWITCH, AT(accept_lost_commits),
+     ENV("ACCEPT_LOST_COMMITS"),
+     .help = "start although PostgreSQL has lost commits that were acknowledged, and go on without "
+             "them; what this server has of them is set aside"},
     {"host", "ADDRESS", OPTION_TEXT, AT(host), ENV_BOTH("HOST"), .def = "127.0.0.1",
      .help = "address to listen on"},
     {"port", "PORT", OPTION_INT, AT(port), .max = 65535, ENV_BOTH("PORT"), .def = "7890",
@@ -416,6 +436,7 @@ static struct err check(const struct settings *s, const struct options *o)
         return err_make(ERR_USAGE, "--otlp-memory must be 64KiB or more");
     if (s->reply_memory < REPLY_MEMORY_MIN)
         return err_make(ERR_USAGE, "--reply-memory must be 32MiB or more");
+    TRY(cluster_check(s));
     if (s->jq_memory_limit < JQ_MEMORY_MIN)
         return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");
     return err_none();

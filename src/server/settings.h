@@ -26,6 +26,12 @@ struct settings {
     const char *config; /* NULL: there is no file */
     struct config file; /* its contents; option values may point into it */
     const char *root_dir;
+    const char *postgres; /* NULL: jobs are kept in root_dir alone */
+    const char *pg_password;
+    const char *advertise;
+    const char *servers_ca;
+    bool accept_lost_commits;
+    span lease;
     const char *host;
     int64_t port; /* 0: the system picks a free one */
     struct settings_tls tls;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_CLUSTER_H
+#define SERVER_CLUSTER_H
+
+/* One of several servers on a PostgreSQL, as the loop sees it: whether it owns the jobs, what it
+ * answers while it does not, and what it takes from servers that pass requests on. Loop thread
+ * only. */
+
+#include "api/api.h"
+#include "net/http.h"
+#include "server/handover.h"
+#include "server/member.h"
+#include "server/settings.h"
+
+struct cluster;
+
+struct cluster_settings {
+    const struct settings *set; /* must outlive it */
+    uv_loop_t *loop;
+    int port; /* that is bound */
+    const struct handover *before;
+    void (*changed)(void *ctx); /* perhaps cluster_role, or what cluster_read says */
+    instant (*now)(void *ctx);  /* the wall clock */
+    void *ctx;
+};
+
+/* Whether the settings ask for it, and are such as it needs. ERR_USAGE. */
+NODISCARD struct err cluster_check(const struct settings *set);
+
+/* Joins the other servers. Errors of member_start. */
+NODISCARD struct err cluster_open(const struct cluster_settings *settings, struct cluster **out);
+/* Gives the jobs up if this server owns them, and leaves the others. The loop must run once more
+ * before it may be closed. NULL is fine. */
+void cluster_close(struct cluster *c);
+/* When the loop has run. NULL is fine. */
+void cluster_free(struct cluster *c);
+
+enum member_role cluster_role(const struct cluster *c);
+/* PostgreSQL knows less than it did: it has lost commits. */
+bool cluster_has_lost(struct cluster *c);
+/* Whether the owner must not answer, deliver or commit any more: it asks before each turn. */
+bool cluster_is_over(struct cluster *c);
+/* What the store needs to commit as the owner. */
+uint64_t cluster_epoch(const struct cluster *c);
+const struct pg_settings *cluster_postgres(const struct cluster *c);
+/* As member_owned_until; c is the cluster. From any thread. */
+mono cluster_owned_until(void *c);
+
+/* The owner has a chance to make others the owner: ERR_CONFLICT if there is no other server. */
+NODISCARD struct err cluster_may_leave(const struct cluster *c);
+/* After the last commit. */
+void cluster_release(struct cluster *c);
+
+/* Answers as a standby: of itself, or by passing the request on. */
+void cluster_answer(struct cluster *c, struct http_exchange *x, const struct http_request *req,
+                    bool admin);
+/* Who really sends a request that another server has passed on to the owner: *real is the request
+ * as that server got it, *admin by which of its listeners. False: it was refused. */
+bool cluster_admit(struct cluster *c, struct http_exchange *x, const struct http_request *req,
+                   struct http_request *real, bool *admin);
+
+/* For the API. */
+void cluster_read(struct cluster *c, struct api_cluster *out);
+
+#endif

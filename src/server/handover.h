@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_HANDOVER_H
+#define SERVER_HANDOVER_H
+
+/* A server that owns the jobs no more begins anew, as the same process with the same sockets: what
+ * it knew is of no use, and whoever connects meanwhile waits instead of being refused. */
+
+#include "base/units.h"
+
+struct handover {
+    int primary, admin; /* sockets that listen; 0: none */
+    int64_t rest_ms;    /* how long it must not take the jobs over */
+};
+
+/* What the process before left behind; zeros if there was none. Before any thread. */
+struct handover handover_take(void);
+/* Whether this process goes on after another. */
+bool handover_happened(const struct handover *h);
+/* Begins anew, with the same arguments and environment. Returns only if that fails; the log says
+ * why. */
+void handover_go(const struct handover *h);
+
+#endif

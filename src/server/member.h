@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_MEMBER_H
+#define SERVER_MEMBER_H
+
+/* This server as one of several on a PostgreSQL: a thread with a connection of its own, which says
+ * that the server is there, takes the shard of jobs when nobody owns it any more, and renews the
+ * lease while this server owns it (rules: postgres/pg_shard.h).
+ *
+ * A member is a standby at first, then perhaps the owner, and then it is over: whoever has owned a
+ * shard begins anew with all that it knows (server/handover.h). */
+
+#include <stddef.h>
+
+#include "postgres/pg_shard.h"
+
+struct member;
+
+struct member_settings {
+    struct pg_settings pg;
+    int shard;
+    const char *name;    /* of this server: unique among them */
+    const char *address; /* under which others reach it: a URL */
+    span lease;
+    mono not_before; /* it takes the shard no sooner; 0: at once */
+    bool patient;    /* it begins although PostgreSQL cannot be asked, and waits for it */
+    /* Something that member_read reports has changed: on the member's thread. */
+    void (*changed)(void *ctx);
+    void *ctx;
+};
+
+enum member_role {
+    MEMBER_STANDBY,
+    MEMBER_OWNER,
+    MEMBER_OVER, /* it was the owner, and is no more */
+};
+
+#define MEMBER_SERVERS_MAX 64 /* further ones are not shown */
+
+struct member_state {
+    enum member_role role;
+    uint64_t epoch;        /* of the owner */
+    bool reached;          /* PostgreSQL answered when it was asked last */
+    char why[200];         /* why not, or why the ownership is over; without secrets */
+    bool lost;             /* PostgreSQL knows less than it did: it has lost commits */
+    struct pg_shard shard; /* as read last; address and owner as long as it is owned */
+    struct pg_durability durability;
+    size_t count; /* servers, this one included */
+    struct pg_server servers[MEMBER_SERVERS_MAX];
+    mono servers_at; /* when they were read */
+    /* What the servers of a PostgreSQL share: by it they know each other's requests. */
+    unsigned char secret[PG_SECRET_BYTES];
+    bool has_secret;
+    uint64_t beats, missed; /* renewals of the lease, since the start; those that failed */
+    span left;              /* of the lease */
+};
+
+/* Connects, checks the schema, and begins. Unless it is patient: ERR_USAGE, ERR_POSTGRES_SCHEMA,
+ * and other errors of postgres/pg.h. Texts of the settings must outlive the member. */
+NODISCARD struct err member_start(const struct member_settings *settings, struct member **out);
+void member_read(struct member *m, struct member_state *out);
+/* Until when this server owns the shard, at least; 0: it does not. m is the member. From any
+ * thread. */
+mono member_owned_until(void *m);
+/* Gives the shard up, after the last commit; waits until PostgreSQL knows, or the lease is over. */
+void member_release(struct member *m);
+/* Ends the thread, and the server is gone from the list. NULL is fine. */
+void member_stop(struct member *m);
+
+#endif

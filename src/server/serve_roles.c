@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* One of several servers: what it answers as a standby and as the owner, and how it leaves the jobs
+ * to another one. */
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "server/serve_internal.h"
+
+/* How long leaving may take: clients connect again in any case. */
+#define LEAVE_MS 100
+
+static int socket_of(const struct listener *l)
+{
+    return listener_is_open(l) && listener_socket(l) > 0 ? listener_socket(l) : 0;
+}
+
+/* The jobs are another server's now, or nobody's: nothing that this one knows or has under way
+ * counts any more. Returns only if it cannot begin anew. */
+static void begin_anew(struct server *s)
+{
+    s->handover = (struct handover){socket_of(&s->primary), socket_of(&s->admin), 0};
+    log_warn("going on as a standby");
+    handover_go(&s->handover);
+}
+
+/* Nothing may be acknowledged after this point. A restart recovers. */
+void serve_fail(struct server *s, const struct err *err)
+{
+    bool lost = err->code == ERR_POSTGRES_LOST || (s->cluster && cluster_has_lost(s->cluster));
+    if (lost)
+        log_error("PostgreSQL has lost commits that were acknowledged, stopping: see \"When "
+                  "PostgreSQL has lost commits\" in docs/several-servers.md: %s",
+                  err->msg);
+    else if (s->cluster && (err->code == ERR_FENCED || err->code == ERR_POSTGRES))
+        begin_anew(s);
+    else
+        log_error("the store failed, stopping: %s", err->msg);
+    s->code = 74;
+    uv_stop(&s->loop);
+}
+
+/* Copies of the sockets go on listening, so that whoever connects meanwhile waits. */
+void serve_leave(struct server *s)
+{
+    log_warn("leaving the jobs to another server");
+    int rest = (int)(2 * s->settings.lease.ms);
+    s->handover = (struct handover){0, 0, rest};
+    if (socket_of(&s->primary))
+        s->handover.primary = dup(socket_of(&s->primary));
+    if (socket_of(&s->admin))
+        s->handover.admin = dup(socket_of(&s->admin));
+    serve_stop(s, LEAVE_MS);
+}
+
+struct err serve_step_down(void *ctx)
+{
+    struct server *s = ctx;
+    TRY(cluster_may_leave(s->cluster));
+    s->leaving = true;
+    uv_async_send(&s->wake); /* once this request is answered */
+    return err_none();
+}
+void serve_on_cluster(void *ctx)
+{
+    struct server *s = ctx;
+    if (cluster_role(s->cluster) == MEMBER_OWNER && !s->backend && !s->stopping)
+        uv_stop(&s->loop);
+    if (cluster_role(s->cluster) == MEMBER_STANDBY && cluster_has_lost(s->cluster)) {
+        const struct err err = err_make(ERR_POSTGRES_LOST, "a fail-over has lost commits");
+        serve_fail(s, &err);
+    }
+    serve_turn(s);
+}
+
+static void serve(struct server *s, struct http_exchange *x, const struct http_request *req,
+                  bool admin)
+{
+    struct http_request real;
+    if (!s->answers) {
+        cluster_answer(s->cluster, x, req, admin);
+        return;
+    }
+    if (s->cluster && req->forwarded.at) {
+        if (!cluster_admit(s->cluster, x, req, &real, &admin))
+            return;
+        req = &real;
+    }
+    if (admin)
+        router_handle_admin(s->router, x, req);
+    else
+        router_handle(s->router, x, req);
+}
+
+void serve_on_request(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    serve(ctx, x, req, false);
+}
+
+void serve_on_admin_request(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    serve(ctx, x, req, true);
+}
+
+bool serve_in_pieces(void *ctx, enum http_method method, struct str path)
+{
+    const struct server *s = ctx;
+    return s->answers && router_takes_pieces(s->router, method, path);
+}
