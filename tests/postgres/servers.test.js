@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several servers on one PostgreSQL: any address will do, and whatever happens to the owner, another
+// takes its place without losing a job.
+'use strict';
+
+const assert = require('node:assert');
+const http = require('node:http');
+const { describe, it, before, after } = require('node:test');
+const { Postgres } = require('./node.js');
+const { ask, sleep, tenax, together, until } = require('./servers.js');
+
+const LEASE = ['--lease', '1s'];
+
+// A stream of jobs: {jobs, ended}, as long as it lasts.
+function take(url, queue) {
+  const stream = { jobs: [], open: true };
+  const request = http.get(`${url}/jobs/take?queue=${queue}&prefetch=100`, { agent: false }, (answer) => {
+    let rest = '';
+    stream.status = answer.statusCode;
+    answer.on('data', (piece) => {
+      const lines = (rest + piece).split('\n');
+      rest = lines.pop();
+      for (const line of lines) if (line.trim()) stream.jobs.push(JSON.parse(line));
+    });
+    answer.on('error', () => { stream.open = false; });
+    answer.on('close', () => { stream.open = false; });
+  });
+  request.on('error', () => { stream.open = false; });
+  stream.close = () => request.destroy();
+  return stream;
+}
+
+const enqueue = (m, queue, payload) => m.ask('POST', '/jobs', { queue, type: 't', payload });
+
+describe('two servers', () => {
+  let all, owner, standby;
+  before(async () => {
+    all = await together(2, { args: LEASE });
+    [owner, standby] = all.members;
+  });
+  after(() => all?.stop());
+
+  it('say who is the owner, to balancers as well', async () => {
+    const health = await owner.until('owner');
+    assert.match(health.durability, /fsync=off/);
+    const other = await standby.until('standby');
+    assert.strictEqual(other.owner, owner.url);
+    assert.strictEqual(other.epoch, health.epoch);
+    assert.strictEqual((await owner.ask('GET', '/health?role=owner')).status, 200);
+    assert.strictEqual((await standby.ask('GET', '/health?role=owner')).status, 503);
+    assert.strictEqual((await owner.ask('GET', '/health?role=king')).status, 400);
+    for (const [m, is] of [[owner, 1], [standby, 0]])
+      assert.match((await m.ask('GET', '/metrics')).text, new RegExp(`^tenax_owner ${is}$`, 'm'));
+  });
+
+  it('are listed by any of them', async () => {
+    const list = await until(async () => {
+      const answer = await standby.get('/servers');
+      return answer.servers.length === 2 ? answer : null;
+    }, 'both are listed');
+    assert.deepStrictEqual(list.servers.map((s) => s.role).sort(), ['owner', 'standby']);
+    assert.strictEqual(list.lease_ms, 1000);
+    const end = await tenax(['servers', '--url', standby.url]);
+    assert.strictEqual(end.code, 0, end.stderr);
+    assert.match(end.stdout, new RegExp(`127.0.0.1:${owner.port} +owner`));
+    assert.match(end.stdout, new RegExp(`127.0.0.1:${standby.port} +standby`));
+  });
+
+  it('take and hand out jobs at any address', async () => {
+    const stream = take(standby.url, 'any');
+    await until(() => stream.status === 200, 'the stream is open');
+    const made = await enqueue(standby, 'any', { n: 1 });
+    assert.strictEqual(made.status, 201);
+    const job = await until(() => stream.jobs[0], 'the job comes');
+    assert.strictEqual(job.id, made.json.id);
+    assert.strictEqual((await standby.ask('POST', `/jobs/${job.id}/success`)).status, 204);
+    assert.strictEqual((await owner.ask('GET', `/jobs/${job.id}`)).json.status, 'completed');
+    stream.close();
+    const waiting = standby.ask('POST', '/jobs/claim', { queues: ['late'], lease_ms: 60000, wait_ms: 20000 });
+    await sleep(100);
+    await enqueue(owner, 'late', 1);
+    assert.strictEqual((await waiting).json.jobs.length, 1);
+  });
+
+  it('pass on what a client says, and what it is told', async () => {
+    const bad = await standby.ask('POST', '/jobs', { queue: 'x' });
+    assert.strictEqual(bad.status, 400);
+    assert.match(bad.json.error, /type/);
+    const key = { 'Idempotency-Key': 'one' };
+    const one = await standby.ask('POST', '/jobs', { queue: 'i', type: 't' }, key);
+    const two = await owner.ask('POST', '/jobs', { queue: 'i', type: 't' }, key);
+    assert.strictEqual(one.json.id, two.json.id);
+    const big = 'x'.repeat(3 << 20);
+    const made = await standby.ask('POST', '/jobs', { queue: 'big', type: 't', payload: big });
+    assert.strictEqual(made.status, 201);
+    assert.strictEqual((await standby.ask('GET', `/jobs/${made.json.id}`)).json.payload, big);
+    assert.strictEqual((await standby.ask('GET', '/no/such/path')).status, 404);
+  });
+
+  it('refuse requests for other hosts, and a header that no server made', async () => {
+    const foreign = await standby.ask('GET', '/jobs', undefined, { Host: 'evil.example' });
+    assert.strictEqual(foreign.status, 421);
+    const forged = `1 ${(await owner.health()).epoch} 1 MTAuMC4wLjE - - - ${'A'.repeat(43)}=`;
+    const answer = await owner.ask('GET', '/jobs', undefined, { 'Tenax-Forwarded': forged });
+    assert.strictEqual(answer.status, 403);
+    const again = await standby.ask('GET', '/jobs', undefined, { 'Tenax-Forwarded': forged });
+    assert.strictEqual(again.status, 503);
+    assert.strictEqual(again.json.code, 'no_owner');
+  });
+});
+
+describe('the owner', () => {
+  let all;
+  before(async () => { all = await together(3, { args: LEASE }); });
+  after(() => all?.stop());
+
+  async function roles() {
+    const owners = [];
+    for (const m of all.members)
+      if ((await m.health())?.role === 'owner') owners.push(m);
+    return owners;
+  }
+  const theOwner = () => until(async () => {
+    const owners = await roles();
+    return owners.length === 1 && (await owners[0].health())?.status === 'ok' ? owners[0] : null;
+  }, 'there is an owner');
+
+  // Enqueues through all of them until it is told to stop: the ids that were acknowledged.
+  function producer(queue) {
+    const p = { acknowledged: new Set(), on: true };
+    p.done = Promise.all(all.members.map(async (m) => {
+      for (let n = 0; p.on; n++) {
+        const answer = await enqueue(m, queue, n).catch(() => null);
+        if (answer?.status === 201) p.acknowledged.add(answer.json.id);
+        else await sleep(20);
+      }
+    }));
+    return p;
+  }
+
+  async function finish(p, queue) {
+    const enough = p.acknowledged.size + 20;
+    await until(() => p.acknowledged.size > enough, 'jobs are acknowledged again');
+    p.on = false;
+    await p.done;
+    const owner = await theOwner();
+    const there = new Set();
+    for (let page = `/jobs?queue=${queue}&limit=1000`; page;) {
+      const answer = await owner.get(page);
+      for (const job of answer.jobs) there.add(job.id);
+      page = answer.pages.next;
+    }
+    const lost = [...p.acknowledged].filter((id) => !there.has(id));
+    assert.deepStrictEqual(lost, []);
+    assert.ok(p.acknowledged.size > 20);
+  }
+
+  it('is replaced when it is killed, and nothing acknowledged is lost', async () => {
+    const owner = await theOwner();
+    const p = producer('killed');
+    await until(() => p.acknowledged.size > 50, 'jobs are acknowledged');
+    await owner.kill();
+    const next = await theOwner();
+    assert.notStrictEqual(next, owner);
+    await finish(p, 'killed');
+    await owner.start();
+    await owner.until('standby');
+  });
+
+  it('steps down within a second of clients noticing, and stands by', async () => {
+    const owner = await theOwner();
+    const pid = owner.child.pid;
+    const p = producer('stepped');
+    const other = all.members.find((m) => m !== owner);
+    const stream = take(other.url, 'streamed');
+    await until(() => stream.status === 200, 'the stream is open');
+    const end = await tenax(['step-down', '--url', other.url]);
+    assert.strictEqual(end.code, 0, end.stderr);
+    assert.match(end.stdout, /has the jobs, after \d+ ms/);
+    await until(() => !stream.open, 'the stream ends');
+    await owner.until('standby');
+    assert.strictEqual(owner.child.pid, pid);
+    await finish(p, 'stepped');
+    const trail = (await (await theOwner()).get('/audit')).entries ?? (await (await theOwner()).get('/audit')).changes;
+    assert.ok(JSON.stringify(trail).includes('stepDown'));
+  });
+
+  it('that was frozen past its lease knows it, and takes nothing back', async () => {
+    const owner = await theOwner();
+    const claimed = await enqueue(owner, 'frozen', 1);
+    const hold = await owner.ask('POST', '/jobs/claim', { queues: ['frozen'], lease_ms: 600000 });
+    assert.strictEqual(hold.json.jobs[0].id, claimed.json.id);
+    const p = producer('thawed');
+    await until(() => p.acknowledged.size > 20, 'jobs are acknowledged');
+    owner.child.kill('SIGSTOP');
+    const rest = all.members.filter((m) => m !== owner);
+    const next = await until(async () => {
+      for (const m of rest) if ((await m.health())?.role === 'owner') return m;
+      return null;
+    }, 'another takes over');
+    owner.child.kill('SIGCONT');
+    await owner.until('standby');
+    assert.match(owner.stderr, /owns the jobs no more/);
+    const run = hold.json.jobs[0];
+    const done = await next.ask('POST', `/jobs/${run.id}/success`, { token: run.token });
+    assert.strictEqual(done.status, 204, done.text);
+    await finish(p, 'thawed');
+  });
+
+  it('gives the jobs up at once when it is stopped', async () => {
+    const owner = await theOwner();
+    const p = producer('ended');
+    await until(() => p.acknowledged.size > 20, 'jobs are acknowledged');
+    assert.deepStrictEqual(await owner.kill('SIGTERM'), { code: 0, signal: null });
+    await theOwner();
+    await finish(p, 'ended');
+    await owner.start();
+    await owner.until('standby');
+  });
+
+  it('goes on after a restart of PostgreSQL, and after a long absence of it somebody does', async () => {
+    const before = (await (await theOwner()).health()).epoch;
+    const p = producer('absent');
+    await until(() => p.acknowledged.size > 20, 'jobs are acknowledged');
+    await all.postgres.end();
+    await all.postgres.again();
+    await theOwner();
+    await all.postgres.end();
+    const away = await until(async () => {
+      const healths = await Promise.all(all.members.map((m) => m.ask('GET', '/health').catch(() => null)));
+      return healths.every((h) => h && h.status === 503) ? healths : null;
+    }, 'nobody is the owner');
+    assert.ok(away.every((h) => h.json.status === 'no_owner' && h.json.failure), JSON.stringify(away.map((h) => h.text)));
+    await all.postgres.again();
+    const after = await (await theOwner()).health();
+    assert.ok(after.epoch > before);
+    await finish(p, 'absent');
+  });
+});
+
+describe('with access control', () => {
+  let all, owner, standby, admin;
+  before(async () => {
+    all = await together(2, { args: LEASE });
+    [owner, standby] = all.members;
+    const made = await ask(standby.admin, 'POST', '/tokens', { role: 'admin' });
+    assert.strictEqual(made.status, 201, made.text);
+    admin = { Authorization: `Bearer ${made.json.token}` };
+  });
+  after(() => all?.stop());
+
+  it('a standby lets nobody through, and everybody with a right', async () => {
+    assert.strictEqual((await standby.ask('GET', '/jobs')).status, 401);
+    assert.strictEqual((await standby.ask('GET', '/jobs', undefined, admin)).status, 200);
+    const viewer = await standby.ask('POST', '/tokens', { role: 'viewer' }, admin);
+    const eyes = { Authorization: `Bearer ${viewer.json.token}` };
+    assert.strictEqual((await standby.ask('POST', '/servers/step-down', undefined, eyes)).status, 403);
+    assert.strictEqual((await standby.ask('GET', '/servers', undefined, eyes)).status, 200);
+    const wrong = { Authorization: 'Bearer nobody' };
+    assert.strictEqual((await standby.ask('GET', '/jobs', undefined, wrong)).status, 401);
+  });
+
+  it('tokens are there after the owner has gone', async () => {
+    await owner.kill();
+    await standby.until('owner');
+    assert.strictEqual((await standby.ask('GET', '/jobs')).status, 401);
+    assert.strictEqual((await standby.ask('GET', '/jobs', undefined, admin)).status, 200);
+  });
+});
+
+describe('a start', () => {
+  let postgres;
+  before(async () => { postgres = await Postgres.start(); });
+  after(() => postgres?.stop());
+
+  const serve = (...args) => tenax(['serve', '--root-dir', '/tmp/tenax-never', '--port', '0', '--no-admin', ...args]);
+
+  it('without the schema says so and ends', async () => {
+    const end = await serve('--postgres', postgres.url());
+    assert.strictEqual(end.code, 1);
+    assert.match(end.stderr, /tenax postgres install/);
+  });
+
+  it('refuses settings that cannot be meant', async () => {
+    const cases = [
+      [['--postgres', 'postgres://u:secret@127.0.0.1/x'], /must not hold a password/],
+      [['--advertise', 'a:1'], /--advertise needs --postgres/],
+      [['--postgres', postgres.url(), '--host', '0.0.0.0', '--insecure'], /--advertise HOST:PORT/],
+      [['--postgres', postgres.url(), '--lease', '10ms'], /--lease must be/],
+      [['--postgres', postgres.url(), '--commit-mode', 'buffered'], /synchronous_commit decides/],
+      [['--postgres', postgres.url(), '--advertise', 'http://a:1'], /--advertise is HOST:PORT/],
+    ];
+    for (const [args, pattern] of cases) {
+      const end = await serve(...args);
+      assert.strictEqual(end.code, 2, `${args}: ${end.stderr}`);
+      assert.match(end.stderr, pattern);
+      assert.doesNotMatch(end.stderr, /secret/);
+    }
+  });
+
+  it('without PostgreSQL says why and ends', async () => {
+    const end = await serve('--postgres', 'postgres://admin@127.0.0.1:1/postgres');
+    assert.strictEqual(end.code, 1);
+    assert.match(end.stderr, /127\.0\.0\.1/);
+  });
+});
