@@ -30,7 +30,7 @@ const NEEDED = {
         'createRetryPolicy', 'putRetryPolicy', 'deleteRetryPolicy', 'createFailureCategories',
         'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings'],
     administer: ['reset', 'resetClock', 'createToken', 'listTokens', 'deleteToken', 'getAudit', 'makeBackup',
-        'compactTables'],
+        'compactTables', 'stepDown'],
 };
 // Who is limited to queues may ask these about what is in its own; of all others only those that are
 // about no queue.

@@ -16,7 +16,7 @@ const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'audit', 'backup', 'restore', 'check', 'compact', 'tls', 'token', 'enqueue', 'events', 'work', 'crons', 'cron',
     'jobs', 'job', 'explain', 'failures', 'group', 'queues', 'workers', 'operations', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
-    'policy', 'postgres', 'queue', 'budgets', 'bridge', 'build-worker', 'executor', 'pods', 'retry-settings', 'top', 'version',
+    'policy', 'postgres', 'queue', 'budgets', 'bridge', 'build-worker', 'executor', 'pods', 'retry-settings', 'servers', 'step-down', 'top', 'version',
     'completion'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
