@@ -413,8 +413,11 @@ struct err member_start(const struct member_settings *settings, struct member **
         member_free(m);
         return err;
     }
-    if (err.code != ERR_OK)
+    if (err.code != ERR_OK) {
         disconnect(m);
+        m->state.reached = false;
+        snprintf(m->state.why, sizeof m->state.why, "%s", err.msg);
+    }
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     must(m->wake >= 0);
     must(pthread_create(&m->thread, NULL, run, m) == 0);
