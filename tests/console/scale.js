@@ -134,7 +134,7 @@ async function main() {
             'dead', 'blocked'].map((status) => `#/jobs?status=${status}`), `#/jobs?queue=${queueOf(1)}&status=ready`,
         '#/jobs?type=send', '#/jobs?error=Timeout', '#/jobs?worker=worker-a-1', `#/job/${dead.id}`, '#/failures',
         `#/failures/${groups[0].group}`, '#/policies', '#/crons', '#/flow', `#/flow/${dead.id}`, '#/workers', '#/events?since=0',
-        '#/audit'];
+        '#/operations', '#/audit'];
         for (const view of views) {
             const from = times.length, begun = Date.now();
             await page.open(view);

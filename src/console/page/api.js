@@ -91,10 +91,10 @@ export async function* pages(path, signal) {
 }
 
 // Jobs that match, up to a limit, however few of very many those are: each request looks at as many
-// jobs as the server can in some 40 ms. tell({jobs, looked}) is called after each. Resolves with
+// jobs as the server can in some 25 ms. tell({jobs, looked}) is called after each. Resolves with
 // {jobs, looked, prev, next}, the latter with the place where the list goes on; requests: the most
 // that are sent.
-const LOOK_FIRST = 2000, LOOK_MOST = 100000, LOOK_MS = 40;
+const LOOK_FIRST = 2000, LOOK_MOST = 100000, LOOK_MS = 25;
 
 export async function gather(values, { limit, signal, tell, requests = Infinity }) {
     const found = { jobs: [], looked: 0, prev: null, next: null };

@@ -153,7 +153,7 @@ function showLane(model, row, q) {
 // --- the view ---
 
 const ORDERS = {
-    name: (a, b) => (a.name < b.name ? -1 : 1),
+    name: null, // as they are asked for
     waiting: (a, b) => waitingOf(b) - waitingOf(a),
     dead: (a, b) => b.jobs.dead - a.jobs.dead,
     oldest: (a, b) => (b.oldest_ready_age_ms ?? -1) - (a.oldest_ready_age_ms ?? -1),
@@ -202,8 +202,10 @@ export async function now(parts, params, signal) {
 
     function apply() {
         const text = control.search.value.toLowerCase();
-        const items = [...model.queues.values()].filter(({ name }) => name.toLowerCase().includes(text));
-        items.sort(ORDERS[control.order.value] ?? ORDERS.name);
+        const all = [...model.queues.values()];
+        const items = text ? all.filter(({ name }) => name.toLowerCase().includes(text)) : all;
+        if (ORDERS[control.order.value])
+            items.sort(ORDERS[control.order.value]);
         list.set(items);
         nothing.hidden = items.length > 0;
         setText(shownCount, `${count(items.length)} ${items.length === 1 ? 'queue' : 'queues'}`);
