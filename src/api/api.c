@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/api_access.h"
+#include "api/api_canary.h"
 #include "api/api_routes.h"
 #include "wire/wire_msgpack.h"
 #include "base/alloc.h"
@@ -23,6 +24,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->compact = api_compact_new(a);
     a->events = api_events_new(a);
     a->operations = api_operations_new();
+    a->canaries = api_canaries_new(a);
     return a;
 }
 
@@ -48,6 +50,7 @@ void api_free(struct api *a)
     api_backup_free(a->backup);
     api_compact_free(a->compact);
     api_events_free(a->events);
+    api_canaries_free(a->canaries);
     free(a->operations);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);

@@ -3,6 +3,7 @@
 /* What people change: delete, patch, cancel, retry, one job or many. */
 
 #include "api/api_access.h"
+#include "api/api_canary.h"
 #include "api/api_routes.h"
 
 #define SAMPLE 10 /* jobs that a dry run shows */
@@ -203,17 +204,14 @@ void api_retry_where(struct api *a, const struct api_request *r)
 {
     struct list_params p;
     struct err err = read_change_of_many(r, PARAMS_RETRY, &p);
-    unsigned dead = 1u << STATUS_DEAD;
-    if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
-        err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
-    p.list.filter.statuses = dead;
-    /* Canceled jobs were ended on purpose. */
-    if (!p.list.filter.resolutions && !p.list.filter.id_count)
-        p.list.filter.resolutions = ~(1u << RESOLUTION_CANCELED);
     if (err.code == ERR_OK)
-        submit(a, r, CMD_RERUN_WHERE, &p, &api_retried_shape);
-    else
+        err = api_retry_filter(&p.list.filter);
+    if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
+    else if (p.canary && !p.list.dry_run)
+        api_canary_begin(a, r, &p, p.canary);
+    else
+        submit(a, r, CMD_RERUN_WHERE, &p, &api_retried_shape);
     buf_fini(&p.echo);
 }
 

@@ -28,6 +28,7 @@ struct api {
     struct api_backup *backup;
     struct api_compact *compact;
     struct api_events *events;
+    struct api_canaries *canaries;
     struct api_messages messages;        /* name NULL: there are none */
     const struct operation **operations; /* by endpoint */
     struct front_end front_end;
@@ -288,6 +289,7 @@ enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY, PARAMS_RE
 struct list_params {
     struct list_command list;
     struct buf echo; /* the filters, for the links of pages; to be released by the caller */
+    uint32_t canary; /* of a retry: so many jobs first; 0: all at once */
 };
 /* The parameters that say which jobs, and of a page or of a change in bulk which and how. */
 struct err api_read_params(const struct http_request *req, enum params kind, struct list_params *p);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_access.h"
+#include "api/api_canary.h"
 #include "api/api_routes.h"
 #include "base/duration.h"
 #include "base/must.h"
@@ -319,6 +320,9 @@ const struct api_param api_retry_params[] = {
     {"dry_run", DRY_RUN},
     {"undo", UNDO},
     {"rate", "integer 1..$: how many a second become ready", .most = RETRY_RATE_MAX},
+    {"canary",
+     "integer 1..$: so many of them first; the rest only if the next run of each of these succeeds",
+     .most = CANARY_JOBS_MAX},
     {NULL, NULL}};
 const struct api_param api_reset_params[] = {{"dry_run", DRY_RUN}, {NULL, NULL}};
 
@@ -354,7 +358,9 @@ struct err api_read_params(const struct http_request *req, enum params kind, str
         }
         if (kind == PARAMS_PAGE)
             TRY(read_paging(name, value, &p->list, &known));
-        if (kind >= PARAMS_CHANGE)
+        if (kind == PARAMS_RETRY)
+            TRY(api_canary_param(name, value, p, &known));
+        if (!known && kind >= PARAMS_CHANGE)
             TRY(read_change(name, value, kind, &p->list, &known));
         if (!known)
             return api_unknown_param(name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_access.h"
+#include "api/api_canary.h"
 #include "api/api_routes.h"
 #include "base/array.h"
 
@@ -201,8 +202,23 @@ const struct endpoint api_endpoints[] = {
      "retryJobs",
      "Retry dead jobs",
      .params = api_retry_params,
-     .answers = {{200, "how many, or with dry_run a sample", &api_retried_shape,
-                  &api_sample_shape}}},
+     .answers = {{200, "how many, or with dry_run a sample", &api_retried_shape, &api_sample_shape},
+                 {202, "with canary: these are retried", &api_canary_shape}}},
+    {{HTTP_GET, "/canary-retries"},
+     api_canary_list,
+     "listCanaryRetries",
+     "List retries with canaries",
+     .answers = {{200, "those under way and the newest that are over", &api_canary_list_shape}}},
+    {{HTTP_GET, "/canary-retries/{id}"},
+     api_canary_read,
+     "getCanaryRetry",
+     "Get a retry with canaries",
+     .answers = {{200, "it", &api_canary_shape}}},
+    {{HTTP_POST, "/canary-retries/{id}/stop"},
+     api_canary_stop,
+     "stopCanaryRetry",
+     "Stop a retry with canaries before its rest",
+     .answers = {{200, "it, stopped", &api_canary_shape}}},
     {{HTTP_POST, "/reset"},
      api_reset,
      "reset",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/api_access.h"
+#include "api/api_canary.h"
 #include "api/api_routes.h"
 #include "base/utf8.h"
 #include "base/alloc.h"
@@ -204,6 +205,7 @@ void api_take(struct api *a, const struct api_request *r)
 
 void api_heartbeat(struct api *a)
 {
+    api_canaries_heartbeat(a->canaries);
     static const struct str beats[FORMATS] = {
         [FORMAT_LINES] = {"\n", 1},
         [FORMAT_SSE] = {": heartbeat\n\n", 13},

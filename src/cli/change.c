@@ -16,6 +16,7 @@ struct change_args {
     struct filter_args filter;
     bool dry_run, everything, completed;
     int64_t rate;
+    int64_t canary; /* 0: none */
     const char *set;
     span undo;
     struct option_list files;
@@ -39,6 +40,8 @@ static const struct option_def retry_options[] = {
     MANY_OPTIONS,
     {"rate", "COUNT", OPTION_INT, AT(rate), .min = 1, .max = 1000000,
      .help = "make at most this many ready per second, instead of all at once"},
+    {"canary", "COUNT", OPTION_INT, AT(canary), .min = 1, .max = 100,
+     .help = "retry so many first, and the rest only if the next run of each of these succeeds"},
     {"completed", NULL, OPTION_SWITCH, AT(completed),
      .help = "with ids: completed jobs, too, which are run once more"},
     CLIENT_OPTIONS(struct change_args),
@@ -71,7 +74,7 @@ static const struct option_def patch_options[] = {
 
 const struct subcommand retry_command = {
     .name = "retry",
-    .usage = "ID... [--completed] | FILTERS [--rate COUNT] [--dry-run]",
+    .usage = "ID... [--completed] | FILTERS [--canary COUNT] [--rate COUNT] [--dry-run]",
     .summary = "bring dead jobs back",
     .about = "A dead job that is brought back is ready at once with all its retries; its "
              "earlier runs stay on record.\n"
@@ -80,6 +83,7 @@ const struct subcommand retry_command = {
     .examples = "  tenax retry 03fr82s077azjmurys29qjch4\n"
                 "  tenax retry --queue mail --dry-run\n"
                 "  tenax retry --queue mail --rate 50\n"
+                "  tenax retry --queue mail --canary 2 --rate 50\n"
                 "  tenax retry --since 2h --error ECONNREFUSED\n",
     .options = retry_options,
 };
@@ -183,15 +187,24 @@ static void print_sample(struct client *c, struct str answer)
                STR_ARG(view_text(&c->arena, job, "type")));
 }
 
+static void print_canaries(struct client *c, struct str answer)
+{
+    struct view_list l = view_list(view_get(answer, "canaries"));
+    for (struct str job; view_next(&l, &job);)
+        printf("  %.*s\n", STR_ARG(view_text(&c->arena, job, "id")));
+}
+
 static int change_many(struct client *c, const struct change *ch, const struct change_args *args)
 {
     struct buf path = {0};
-    char rate[24], undo[24];
+    char rate[24], undo[24], canary[24];
+    snprintf(canary, sizeof canary, "%lld", (long long)args->canary);
     snprintf(rate, sizeof rate, "%lld", (long long)args->rate);
     snprintf(undo, sizeof undo, "%lldms", (long long)args->undo.ms);
     buf_str(&path, str_from(ch->many));
     filter_query(&path, &args->filter, c->now);
     client_query(&path, "rate", args->rate ? rate : NULL);
+    client_query(&path, "canary", args->canary ? canary : NULL);
     client_query(&path, "undo", args->undo.ms ? undo : NULL);
     client_query(&path, "dry_run", args->dry_run ? "true" : NULL);
     set_body(c, args);
@@ -206,6 +219,10 @@ static int change_many(struct client *c, const struct change *ch, const struct c
         struct str count = view_text(&c->arena, answer, "count");
         printf("%.*s %s would be %s\n", STR_ARG(count), job_or_jobs(count), ch->number);
         print_sample(c, answer);
+    } else if (args->canary) {
+        struct str number = view_text(&c->arena, answer, "id");
+        printf("canary retry %.*s: the rest follows if these succeed\n", STR_ARG(number));
+        print_canaries(c, answer);
     } else {
         struct str count = view_text(&c->arena, answer, ch->number);
         struct str operation = view_text(&c->arena, answer, "operation");
@@ -242,6 +259,11 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     if (ids && args->rate)
         return subcommand_usage(ch->page,
                                 "--rate goes with options that select jobs, not with ids");
+    if (ids && args->canary)
+        return subcommand_usage(ch->page,
+                                "--canary goes with options that select jobs, not with ids");
+    if (args->canary && args->undo.ms)
+        return subcommand_usage(ch->page, "either --canary or --undo, not both");
     if (ids && args->undo.ms)
         return subcommand_usage(ch->page,
                                 "--undo goes with options that select jobs, not with ids");

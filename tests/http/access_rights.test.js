@@ -22,7 +22,7 @@ const NEEDED = {
     enqueue: ['enqueueJob', 'enqueueJobs', 'sealGroup'],
     work: ['takeJobs', 'claimJobs', 'claimJob', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
         'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases', 'releaseJob'],
-    operate: ['listOperations', 'getOperation', 'stopOperation', 'undoOperation', 'quietWorker', 'resumeWorker', 'stopWorker',
+    operate: ['listOperations', 'getOperation', 'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker',
         'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
         'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue', 'createBudget', 'putBudget',
         'patchBudget', 'deleteBudget', 'putCronGroup', 'patchCronGroup', 'deleteCronGroup',
@@ -49,7 +49,7 @@ const ABOUT_ALL = ['getGroup', 'sealGroup', 'listBudgets', 'getBudget', 'createB
     'listRetryPolicies', 'getRetryPolicy', 'createRetryPolicy', 'putRetryPolicy', 'deleteRetryPolicy',
     'simulateRetryPolicies', 'listFailureCategories', 'getFailureCategories', 'createFailureCategories',
     'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings', 'getMetrics', 'listOperations', 'getOperation',
-    'stopOperation', 'quietWorker', 'resumeWorker', 'stopWorker'];
+    'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker'];
 
 // What changes much comes last, and by the admin at the very end.
 const LAST = ['reset', 'resetClock'];
