@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -169,6 +170,32 @@ static void a_hundred_thousand_kinds_take_bounded_memory(void **state)
     assert_int_equal(newest->count, KINDS);
 }
 
+/* Bytes that the allocator has given out; 0 where a sanitizer has taken its place. */
+static size_t allocated(void)
+{
+    return mallinfo2().uordblks;
+}
+
+/* 20,000 kinds, in turn: what they take is what the limit allows, however many failures come. */
+static void a_hundred_thousand_failures_take_no_more_memory_than_the_limit(void **state)
+{
+    (void)state;
+    enum { FAILURES = 100000, KINDS = 20000, MAX = 1000, EACH = 2048 };
+    char room[16];
+    size_t before = allocated(), full = 0;
+    for (unsigned i = 0; i < FAILURES; i++) {
+        add(name_of(i % KINDS, room), i, at(i), MAX);
+        while (failure_groups_gone(&groups))
+            ;
+        if (i == 2 * MAX)
+            full = allocated();
+    }
+    assert_int_equal(failure_groups_count(&groups), MAX);
+    size_t grown = allocated() - before;
+    assert_true(grown <= (size_t)MAX * EACH);
+    assert_true(allocated() <= full + full / 16);
+}
+
 static void who_stores_them_hears_of_each_change_once(void **state)
 {
     (void)state;
@@ -240,6 +267,7 @@ int main(void)
         TEST(samples_are_the_newest_of_different_jobs),
         TEST(a_trend_compares_two_half_hours),
         TEST(a_hundred_thousand_kinds_take_bounded_memory),
+        TEST(a_hundred_thousand_failures_take_no_more_memory_than_the_limit),
         TEST(who_stores_them_hears_of_each_change_once),
         TEST(those_too_old_or_too_many_go_in_steps),
         TEST(restored_groups_are_as_they_were),

@@ -195,6 +195,10 @@ describe('groups of failures', () => {
         const [after] = await groupsOf(server, 'queue=q');
         assert.deepEqual([after.group, after.count, after.samples],
             [before.group, 2, before.samples]);
+        assert.deepEqual([sum(after.per_minute), sum(after.per_hour)], [2, 2]);
+        await failOne(server, 'q', { message: 'a 3' });
+        const [more] = await groupsOf(server, 'queue=q');
+        assert.deepEqual([more.count, sum(more.per_minute), sum(more.per_hour)], [3, 3, 3]);
         assert.equal((await server.post('/reset')).status, 204);
         assert.deepEqual(await groupsOf(server, ''), []);
     });
