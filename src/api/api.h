@@ -57,6 +57,12 @@ struct api_cluster {
     struct str durability;             /* what an acknowledgement is worth */
     span lease, left;                  /* of it: until the owner must have renewed it */
     uint64_t beats, missed, forwarded; /* renewals, those that failed, requests that others sent */
+    /* The last batch, and the one up to which the table records is complete; how long ago that one
+     * was the last; bytes of the log's tables. */
+    uint64_t seq, flushed;
+    span flush_lag;
+    uint64_t log_bytes;
+    uint64_t inbox_taken, inbox_refused; /* jobs enqueued by SQL, since the start */
     size_t count;
     struct api_peer servers[API_SERVERS_MAX];
 };

@@ -536,6 +536,17 @@ static void add_servers(struct text *t, const struct api *a)
             (double)c.missed);
     counter(t, "tenax_forwards_received", "Requests that other servers passed on.",
             (double)c.forwarded);
+    gauge(t, "tenax_postgres_batch", "The number of the last commit.", (double)c.seq);
+    gauge(t, "tenax_postgres_batches_unflushed",
+          "Commits that are in the log and not in the table records yet.",
+          (double)(c.seq - c.flushed));
+    gauge(t, "tenax_postgres_flush_lag_seconds", "How old what the table records shows is.",
+          (double)c.flush_lag.ms / 1000);
+    gauge(t, "tenax_postgres_log_bytes", "What the log takes in PostgreSQL.", (double)c.log_bytes);
+    counter(t, "tenax_inbox_taken", "Jobs that applications enqueued by SQL.",
+            (double)c.inbox_taken);
+    counter(t, "tenax_inbox_refused", "Of these, those that were refused.",
+            (double)c.inbox_refused);
     gauge(t, "tenax_servers", "Servers that were heard of.", (double)c.count);
 }
 

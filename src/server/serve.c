@@ -106,7 +106,19 @@ static void compact_stop(void *ctx)
 
 static void read_cluster(void *ctx, struct api_cluster *out)
 {
-    cluster_read(((struct server *)ctx)->cluster, out);
+    struct server *s = ctx;
+    struct rocks_foreign_state copy;
+    struct inbox_state inbox = {0};
+    cluster_read(s->cluster, out);
+    rocks_foreign_state(s->store, &copy);
+    if (s->inbox)
+        inbox_state(s->inbox, &inbox);
+    out->seq = copy.seq;
+    out->flushed = copy.flushed;
+    out->flush_lag = copy.lag;
+    out->log_bytes = copy.log_bytes;
+    out->inbox_taken = inbox.taken;
+    out->inbox_refused = inbox.refused;
 }
 
 /* For GET /metrics. */
@@ -245,8 +257,11 @@ static void close_all(struct server *s)
         api_stop(s->api);
     task_api_stop(&s->tasks);
     uv_run(&s->loop, UV_RUN_NOWAIT);
+    if (s->inbox)
+        inbox_stop(s->inbox);
     if (s->backend)
         backend_free(s->backend);
+    inbox_free(s->inbox);
     if (s->jq)
         pool_close(s->jq);
     if (s->cluster)
@@ -341,6 +356,18 @@ static struct err stand_by(struct server *s)
     return err_none();
 }
 
+/* Takes what applications enqueue by SQL. */
+static struct err open_inbox(struct server *s)
+{
+    const struct inbox_settings inbox = {.pg = *cluster_postgres(s->cluster),
+                                         .epoch = cluster_epoch(s->cluster),
+                                         .backend = s->backend,
+                                         .api = s->api,
+                                         .notify = notify,
+                                         .ctx = s};
+    return inbox_new(&inbox, &s->inbox);
+}
+
 /* With the jobs: everything that answers requests about them. */
 static struct err start_owner(struct server *s)
 {
@@ -389,7 +416,7 @@ static struct err start_owner(struct server *s)
     apply_section(s);
     TRY(open_gate(s));
     s->answers = true;
-    return err_none();
+    return s->cluster ? open_inbox(s) : err_none();
 }
 
 static struct err start(struct server *s)

@@ -15,6 +15,7 @@
 #include "server/gate.h"
 #include "server/handover.h"
 #include "server/identity_set.h"
+#include "server/inbox.h"
 #include "server/listener.h"
 #include "server/machine.h"
 #include "server/rounds.h"
@@ -53,6 +54,7 @@ struct server {
     struct http_budget *replies; /* of both listeners */
     struct listener primary, admin;
     struct cluster *cluster;  /* NULL: this server works by itself */
+    struct inbox *inbox;      /* iff there are others and this one has the jobs */
     struct handover handover; /* of the process before; then for the one to come */
     /* The router answers, as this server has the jobs. Read by the threads of connections. */
     _Atomic bool answers;

@@ -61,6 +61,13 @@ static void set_due(struct server *s)
     s->due_set = true;
 }
 
+static struct err turn_of_backend(struct server *s)
+{
+    if (s->inbox)
+        inbox_turn(s->inbox);
+    return backend_turn(s->backend);
+}
+
 void serve_turn(struct server *s)
 {
     struct err err = err_none();
@@ -69,7 +76,7 @@ void serve_turn(struct server *s)
     if (s->cluster && cluster_is_over(s->cluster))
         err = err_make(ERR_FENCED, "this server owns the jobs no more");
     else
-        err = backend_turn(s->backend);
+        err = turn_of_backend(s);
     if (err.code != ERR_OK) {
         serve_fail(s, &err);
         return;
@@ -170,6 +177,8 @@ static void on_drain_limit(uv_timer_t *t)
 void serve_stop(struct server *s, uint64_t limit_ms)
 {
     s->stopping = true;
+    if (s->inbox)
+        inbox_stop(s->inbox);
     if (s->backend)
         backend_stop(s->backend);
     if (s->api)

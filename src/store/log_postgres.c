@@ -163,19 +163,25 @@ NODISCARD static struct err settle(struct log_postgres *l, bool *there)
 
 NODISCARD static struct err end_batch(struct log_postgres *l)
 {
-    bool there = false;
+    bool there = false, again = false;
     be_patient(l);
     for (;;) {
         struct err e = l->sent ? pg_log_sent(l->pg)
                                : err_make(ERR_POSTGRES, "the connection to PostgreSQL broke");
         l->sent = false;
-        if (e.code != ERR_POSTGRES)
+        /* The first one may have been on its way still when the shard was read, and have taken
+         * effect before the second. */
+        bool outrun = again && e.code == ERR_POSTGRES_LOST;
+        if (e.code != ERR_POSTGRES && !outrun)
             return e;
         TRY(check_owned(l));
         log_warn("a commit's outcome is unknown: %s", e.msg);
         TRY(settle(l, &there));
         if (there)
             return err_none();
+        if (outrun)
+            return e;
+        again = true;
         send_batch(l);
     }
 }

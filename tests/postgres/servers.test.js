@@ -97,6 +97,25 @@ describe('two servers', () => {
     assert.strictEqual((await standby.ask('GET', '/no/such/path')).status, 404);
   });
 
+  it('run what an application enqueues in its own transaction, and nothing of one that is rolled back', async () => {
+    const stream = take(standby.url, 'sql');
+    await until(() => stream.status === 200, 'the stream is open');
+    await all.postgres.rows("BEGIN; SELECT tenax.enqueue('sql', 't', '{\"n\": 0}'); ROLLBACK");
+    const id = await all.postgres.value("SELECT tenax.enqueue('sql', 't', '{\"n\": 1}', '{\"priority\": 7}')");
+    const job = await until(() => stream.jobs[0], 'the job comes');
+    assert.deepStrictEqual([job.id, job.priority, job.payload], [id, 7, { n: 1 }]);
+    await owner.ask('POST', `/jobs/${id}/success`);
+    const second = await all.postgres.value("SELECT tenax.enqueue('sql', 't', '{\"n\": 2}')");
+    await until(() => stream.jobs.length === 2, 'the next one comes');
+    assert.strictEqual(stream.jobs[1].id, second);
+    stream.close();
+    const metrics = (await owner.ask('GET', '/metrics')).text;
+    assert.match(metrics, /^tenax_inbox_taken_total 2$/m);
+    assert.match(metrics, /^tenax_postgres_batch [1-9]/m);
+    await until(async () => (await all.postgres.value(
+      "SELECT count(*) FROM tenax.jobs WHERE queue = 'sql'")) === '2', 'the view shows both');
+  });
+
   it('refuse requests for other hosts, and a header that no server made', async () => {
     const foreign = await standby.ask('GET', '/jobs', undefined, { Host: 'evil.example' });
     assert.strictEqual(foreign.status, 421);
