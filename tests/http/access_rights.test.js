@@ -17,7 +17,7 @@ const NEEDED = {
         'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue', 'listNextJobs', 'listWorkers',
         'getWorker', 'getGroup', 'listBudgets', 'getBudget', 'listCronGroups', 'getCronGroup', 'getCronEntry',
         'listRetryPolicies', 'getRetryPolicy', 'listFailureCategories', 'getFailureCategories', 'getRetrySettings',
-        'simulateRetryPolicies', 'getMetrics'],
+        'simulateRetryPolicies', 'getMetrics', 'listServers'],
     known: ['getVersion', 'getDescription'],
     enqueue: ['enqueueJob', 'enqueueJobs', 'sealGroup'],
     work: ['takeJobs', 'claimJobs', 'claimJob', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
@@ -48,7 +48,7 @@ const ABOUT_ALL = ['getGroup', 'sealGroup', 'listBudgets', 'getBudget', 'createB
     'deleteCronGroup', 'deleteCronGroups', 'addCronEntry', 'putCronEntry', 'patchCronEntry', 'deleteCronEntry',
     'listRetryPolicies', 'getRetryPolicy', 'createRetryPolicy', 'putRetryPolicy', 'deleteRetryPolicy',
     'simulateRetryPolicies', 'listFailureCategories', 'getFailureCategories', 'createFailureCategories',
-    'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings', 'getMetrics', 'listOperations', 'getOperation',
+    'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings', 'getMetrics', 'listServers', 'listOperations', 'getOperation',
     'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker'];
 
 // What changes much comes last, and by the admin at the very end.
