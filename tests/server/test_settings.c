@@ -34,9 +34,11 @@ static void every_setting_has_a_variable_and_help(void **state)
         assert_non_null(d->help);
         assert_non_null(d->env);
         assert_int_equal(strncmp(d->env, "TENAX_", 6), 0);
-        /* Files have none: without them there is no TLS, no configuration, and no log of its own;
-         * nor has what follows another setting, or has no effect. */
+        /* Files, collectors and databases have none: without them there is no TLS, no
+         * configuration, and no log of its own; nor has what follows another setting, or has no
+         * effect. */
         assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-") ||
+                    strncmp(d->flag, "otlp-", 5) == 0 || strncmp(d->flag, "postgres", 8) == 0 ||
                     strcmp(d->flag, "config") == 0 || strcmp(d->flag, "log-dir") == 0 ||
                     strcmp(d->flag, "identities") == 0 ||
                     strcmp(d->flag, "taskcluster-clients") == 0 ||
