@@ -39,6 +39,7 @@ static void every_setting_has_a_variable_and_help(void **state)
          * effect. */
         assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-") ||
                     strncmp(d->flag, "otlp-", 5) == 0 || strncmp(d->flag, "postgres", 8) == 0 ||
+                    strcmp(d->flag, "advertise") == 0 || strcmp(d->flag, "servers-ca") == 0 ||
                     strcmp(d->flag, "config") == 0 || strcmp(d->flag, "log-dir") == 0 ||
                     strcmp(d->flag, "identities") == 0 ||
                     strcmp(d->flag, "taskcluster-clients") == 0 ||
