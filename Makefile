@@ -21,7 +21,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-clients test-postgres test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-postgres test-failover test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -109,6 +109,11 @@ test-builds: all
 test-postgres: all
 	@tools/setup test
 	@$(SUITE) postgres $(wildcard tests/postgres/*.test.js)
+
+## test-failover: two hundred random blows to several servers on a PostgreSQL, under load; 20 min
+test-failover: all
+	@tools/setup test
+	FAILOVERS=200 TENAX_BIN=$(BUILD)/tenax node --test tests/postgres/failover.test.js
 
 ## test-console: the web console in Debian's chromium
 test-console: all
