@@ -143,6 +143,7 @@ for (const file of documents.filter((name) => samplesOf(name).length))
         const kinds = {
             sh: shell, yaml, json, python,
             ruby: (text) => assert.ok(text), // there is none here; nothing is asked of it
+            sql: (text) => assert.match(text, /tenax\.enqueue/), // nor is PostgreSQL: tests/postgres calls it
         };
 
         if (file === 'docs/moving.md')
