@@ -51,7 +51,8 @@ function useScene() {
         Object.assign(scene, await play(server));
         scene.views = { now: '#/now', queue: '#/queue/mail', jobs: '#/jobs', job: `#/job/${scene.retried}`,
             policies: '#/policies/infra', crons: '#/crons', flow: `#/flow/${scene.blocked}`, events: '#/events?since=0', failures: '#/failures', workers: '#/workers',
-            failure: `#/failures/${scene.group}`, audit: '#/audit', operations: '#/operations', operation: '#/operations/1' };
+            failure: `#/failures/${scene.group}`, audit: '#/audit', operations: '#/operations', operation: '#/operations/1',
+            canaries: '#/canaries', canary: `#/canaries/${scene.canaries}` };
     });
     after(() => server.clean());
     return scene;
@@ -112,10 +113,12 @@ describe('every view', () => {
             flow: [/blocked/],
             events: [/enqueued/, /requeued/],
             failures: [/connection to <n>\.<n>\.<n>\.<n> refused|connection to .* refused/, /ConnectError/, /exit 137/, /new/],
-            failure: [/by hour, the last week/, /no retries/],
+            failure: [/by hour, the last week/, /no retries/, /decided by the limit of the job, its queue or the server: 0 of 0 retries/],
             workers: [/mailer-1/, /working/, /mail/],
             audit: [/putRetryPolicy/, /anonymous/],
             operations: [/cancel/, /done/, /anonymous/, /\/jobs\/cancel\?queue=gone/, /can be undone until/],
+            canaries: [/Retry with canaries 1/, /0 of 1 succeeded/],
+            canary: [/waits for canaries/, /queue=trial/, /anonymous/],
             operation: [/changed\s+3/, /can be undone/, /those of its filters/],
         };
         for (const [name, patterns] of Object.entries(words)) {
@@ -307,29 +310,114 @@ describe('acting', () => {
         await until(async () => (await server.get('/retry-policies/infra')).json.spec.retryLimit === 4, 'it is applied');
     });
 
-    it('retries_one_of_a_group_as_a_canary_and_then_the_rest', async (t) => {
+    // The group of so many dead jobs of a queue that failed alike.
+    async function deadGroup(queue, count) {
         const { server } = scene;
-        const add = () => enqueue(server, { queue: 'canary', retry_limit: 0 });
-        for (let i = 0; i < 3; i++)
-            await add().then(() => fail(server, 'canary', { message: `no answer after ${i} s` }));
-        const { json: { failure_groups: [group] } } = await server.get('/failure-groups?queue=canary');
-        const dead = async () => (await server.get('/jobs/count?queue=canary&status=dead')).json.count;
-        const page = await visit(t, server, MODES.desk);
-        await page.open(`#/failures/${group.group}`);
-        await page.click('#mode');
-        await page.press('Retry one');
+        for (let i = 0; i < count; i++) {
+            await enqueue(server, { queue, retry_limit: 0, retention: { completed_ms: 600000 } });
+            await fail(server, queue, { message: `no answer after ${i} s` });
+        }
+        return (await server.get(`/failure-groups?queue=${queue}`)).json.failure_groups[0].group;
+    }
+
+    const deadOf = async (queue) => (await scene.server.get(`/jobs/count?queue=${queue}&status=dead`)).json.count;
+
+    // Begins a retry with canaries on the page of a group; resolves with its number.
+    async function beginCanaries(page, group, canaries) {
+        await page.open(`#/failures/${group}`);
+        await page.press('Retry with canaries');
+        assert.deepEqual(await page.run(() => ['canary', 'rate'].map((id) => document.getElementById(id).value)), ['1', '10']);
+        assert.deepEqual(await page.accessibility(), []);
+        await page.run((n) => {
+            document.getElementById('canary').value = n;
+            document.getElementById('rate').value = 25;
+        }, canaries);
+        await page.press('Show the request');
+        await untilText(page, new RegExp(`${canaries} of 4 dead jobs.*25 a second`), 'dialog');
+        assert.equal(await page.text('dialog pre'),
+            `curl -X POST '${scene.server.url()}/jobs/retry?failure_group=${group}&canary=${canaries}&rate=25'`);
         await page.click('dialog [data-confirm]');
-        await until(async () => await dead() === 2, 'one is not dead any more');
-        await page.until('location.hash.startsWith("#/job/")');
-        await page.open(`#/failures/${group.group}`);
-        await page.press('Retry the rest');
+        await page.until('/^#\\/canaries\\/[0-9]+$/.test(location.hash)', 'it is shown');
+        await page.shown();
+        return Number((await page.eval('location.hash')).split('/').pop());
+    }
+
+    async function succeed(queue) {
+        const { jobs: [job] } = await ok(scene.server.post('/jobs/claim', { queues: [queue], worker: 'anna', count: 1 }));
+        await ok(scene.server.post(`/jobs/${job.id}/success`, { token: job.token }));
+    }
+
+    it('retries_canaries_of_a_group_and_shows_how_the_rest_follows', async (t) => {
+        const group = await deadGroup('canary', 4);
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/failures');
+        await page.click('#mode');
+        const id = await beginCanaries(page, group, 2);
+        assert.equal(await deadOf('canary'), 2);
+        await untilText(page, /0 of 2 succeeded/);
+        await untilText(page, /waits for canaries/, 'main h1 + .badge');
+        assert.deepEqual(await page.accessibility(), []);
+        await succeed('canary');
+        await untilText(page, /1 of 2 succeeded/);
+        assert.equal(await page.eval('location.hash'), `#/canaries/${id}`);
+        await succeed('canary');
+        await untilText(page, /done/, 'main h1 + .badge');
+        await untilText(page, /2 of 2 succeeded/);
+        await untilText(page, /2 retried/);
+        assert.equal(await deadOf('canary'), 0);
+        await page.open(`#/failures/${group}`);
+        await untilText(page, new RegExp(`Retry with canaries ${id}\\s+done`));
+        await page.open('#/canaries');
+        await untilText(page, new RegExp(`Retry with canaries ${id}\\s+done`));
+    });
+
+    it('shows_that_a_canary_has_failed_and_the_rest_stays_dead', async (t) => {
+        const group = await deadGroup('frail', 4);
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/failures');
+        await page.click('#mode');
+        await beginCanaries(page, group, 1);
+        const bad = await fail(scene.server, 'frail', { message: 'no answer after 9 s' });
+        await untilText(page, /failed/, 'main h1 + .badge');
+        await untilText(page, new RegExp(`canary ${bad}: job_dead`), 'main .error');
+        await untilText(page, /failed/, '.canaries');
+        await untilText(page, /stays dead/);
+        assert.equal(await deadOf('frail'), 4);
+    });
+
+    it('stops_a_retry_with_canaries_on_the_page_of_its_group', async (t) => {
+        const group = await deadGroup('halted', 4);
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open('#/failures');
+        await page.click('#mode');
+        const id = await beginCanaries(page, group, 1);
+        await page.press('Its failures');
+        await untilText(page, /waits for canaries/);
+        assert.deepEqual(await page.accessibility(), []);
+        await page.press('Stop');
+        assert.equal(await page.text('dialog pre'), `curl -X POST '${scene.server.url()}/canary-retries/${id}/stop'`);
+        await page.click('dialog [data-confirm]');
+        await untilText(page, new RegExp(`Retry with canaries ${id}\\s+stopped`));
+        assert.equal((await scene.server.get(`/canary-retries/${id}`)).json.state, 'stopped');
+        await succeed('halted');
+        assert.equal(await deadOf('halted'), 3);
+        await page.open(`#/canaries/${id}`);
+        await untilText(page, /not waited for/, '.canaries');
+    });
+
+    it('retries_all_of_a_group_at_a_rate', async (t) => {
+        const group = await deadGroup('all', 2);
+        const page = await visit(t, scene.server, MODES.desk);
+        await page.open(`#/failures/${group}`);
+        await page.click('#mode');
+        await page.press('Retry all');
         assert.equal(await page.eval('document.getElementById("rate").value'), '10');
         await page.run(() => { document.getElementById('rate').value = '25'; });
         await page.press('Show the request');
         await untilText(page, /2 dead jobs become ready again, 25 a second/, 'dialog');
         assert.match(await page.text('dialog pre'), /failure_group=[0-9a-f]{16}&rate=25/);
         await page.click('dialog [data-confirm]');
-        await until(async () => await dead() === 0, 'none is dead');
+        await until(async () => await deadOf('all') === 0, 'none is dead');
         await page.until('location.hash.startsWith("#/operations/")', 'it can be watched');
         await untilText(page, /changed\s+2/);
     });
@@ -352,6 +440,35 @@ describe('acting', () => {
         await page.press('Switch policies off');
         await page.click('dialog [data-confirm]');
         await until(async () => !(await scene.server.get('/settings/retry')).json.enabled, 'they are off');
+    });
+});
+
+describe('a group of failures', () => {
+    it('says_who_decided_and_how_much_of_the_budget_is_burnt', async (t) => {
+        const server = new Server();
+        t.after(() => server.clean());
+        await server.start();
+        await ok(server.request('PUT', '/retry-policies/infra', { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+            metadata: { name: 'infra' }, spec: { retryLimit: 5, rules: [{ action: 'Fail', onExitCodes: { operator: 'In', values: [3] } },
+                { action: 'Retry', retryLimit: 4, onConditions: ['Evicted'] }] } }));
+        await ok(server.request('PUT', '/settings/retry', { enabled: true }));
+        await enqueue(server, { queue: 'q', retry_policies: ['infra'] });
+        await fail(server, 'q', { condition: 'Evicted' });
+        const { json: { failure_groups: [{ group }] } } = await server.get('/failure-groups');
+        const page = await visit(t, server, MODES.desk);
+        await page.open(`#/failures/${group}`);
+        await untilText(page, /decided by rule 2 of policy infra: 1 of 4 retries/);
+        assert.deepEqual(await page.run(() => {
+            const meter = document.querySelector('meter.burnt');
+            return [meter.value, meter.max, document.querySelector('.decision a').hash];
+        }), [1, 4, '#/policies/infra']);
+        assert.deepEqual(await page.accessibility(), []);
+        await enqueue(server, { queue: 'own', retry_limit: 0 });
+        await fail(server, 'own');
+        const { json: { failure_groups: [own] } } = await server.get('/failure-groups?queue=own');
+        await page.open(`#/failures/${own.group}`);
+        await untilText(page, /decided by the settings, as no policy is in effect/);
+        await page.close();
     });
 });
 
@@ -497,6 +614,9 @@ describe('a viewer', () => {
         const { server, tokens, as } = await guarded(t, { who: { roles: ['viewer'] } });
         const { id } = (await as('admin').post('/jobs', { queue: 'q', type: 't', payload: { secret: 'xyzzy' } })).json;
         await as('admin').post('/jobs/cancel?queue=none&undo=1h');
+        await enqueue(as('admin'), { queue: 'broken', retry_limit: 0 });
+        await fail(as('admin'), 'broken');
+        const { failure_groups: [{ group }] } = await ok(as('admin').get('/failure-groups'));
         const page = await visit(t, server, MODES.desk);
         page.tolerated.push(/status of 40[13]/);
         await page.send('Page.navigate', { url: `${server.url()}/console#/job/${id}` });
@@ -511,6 +631,8 @@ describe('a viewer', () => {
             await page.open(view);
             await untilText(page, new RegExp(`lack the right '${right}'`));
         }
+        await page.open(`#/failures/${group}`); // without retries with canaries, which it may not see
+        await untilText(page, /decided by/);
         await page.open(`#/job/${id}`);
         await page.click('#mode');
         await page.press('Cancel');

@@ -50,6 +50,9 @@ async function play(server) {
     for (let i = 0; i < 3; i++)
         await enqueue(server, { queue: 'gone' });
     assert.equal((await ok(server.post('/jobs/cancel?queue=gone&undo=1h'))).canceled, 3);
+    await enqueue(server, { queue: 'trial', type: 'csv', retry_limit: 0 });
+    await fail(server, 'trial', { kill: true });
+    made.canaries = (await ok(server.post('/jobs/retry?queue=trial&canary=1&rate=5'))).id;
     made.group = (await ok(server.get('/failure-groups?queue=import'))).failure_groups[0].group;
     return made;
 }

@@ -6,6 +6,7 @@ import { isActing, onActing, setActing, show } from './act.js';
 import { get, onTokenWanted, setToken } from './api.js';
 import { announce, h, setText } from './dom.js';
 import { audit } from './audit.js';
+import { canaries } from './canaries.js';
 import { crons } from './crons.js';
 import { events } from './events.js';
 import { failures } from './failures.js';
@@ -20,11 +21,11 @@ import { workers } from './workers.js';
 
 // A view is a function (parts, params, signal) → element, or a promise of one. Its signal is given
 // when another view takes its place.
-const VIEWS = { now, queue, jobs, job, failures, policies, crons, flow, workers, operations, events, audit };
+const VIEWS = { now, queue, jobs, job, failures, canaries, policies, crons, flow, workers, operations, events, audit };
 const NAV = [['now', 'Now'], ['jobs', 'Jobs'], ['failures', 'Failures'], ['policies', 'Policies'], ['crons', 'Crons'],
     ['flow', 'Flow'], ['workers', 'Workers'], ['operations', 'Operations'], ['events', 'Events'],
     ['audit', 'Audit']];
-const PARENT = { queue: 'now', job: 'jobs' };
+const PARENT = { queue: 'now', job: 'jobs', canaries: 'failures' };
 
 const main = document.getElementById('main');
 let current = null; // {abort, view}
@@ -170,7 +171,7 @@ const KEYS = [
     ['/', 'search'],
     ['a', 'switch between looking and acting'],
     ['r · c · d · s', 'retry, cancel, delete, pause or resume: while acting'],
-    ['x · u', 'stop or undo an operation: while acting'],
+    ['x · u', 'stop or undo an operation, stop a retry with canaries: while acting'],
     ['Esc', 'leave the field, then the dialog; close what was opened'],
     ['?', 'these keys'],
 ];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Failures: groups of those that are alike, over time; retry one as a canary, then the rest.
+// Failures: groups of those that are alike, over time; what was decided about them; retries of them.
 
-import { act, actionButton, show } from './act.js';
-import { ApiError, change, gather, get, query } from './api.js';
+import { act } from './act.js';
+import { ask, canaryCard, isOver, ofGroup, retryWithCanaries } from './canaries.js';
+import { ApiError, change, gather, get, query, stream } from './api.js';
 import { redrawOn } from './live.js';
 import { UNDO, watched } from './operations.js';
 import { ago, count, empty, facts, h, heading, number, shortId, svg, time } from './dom.js';
 
-const redraw = () => dispatchEvent(new Event('tenax-redraw'));
-const RATE = 10; // jobs a second that a retry of the rest lets become ready, unless one says otherwise
+const RATE = 10; // jobs a second that a retry lets become ready, unless one says otherwise
 
 // Bars of counts, the present last.
 function chart(counts, label) {
@@ -65,46 +65,32 @@ async function list(params, signal) {
 // --- one group ---
 
 function actions(group, dead) {
-    const canary = dead[0];
+    const some = dead.length > 0;
     const filter = query({ failure_group: group.group, status: 'dead' });
     return h('div', { class: 'actions' },
-        canary && actionButton('Retry one', { method: 'POST', path: `/jobs/${canary.id}/retry`,
-            text: 'One of the dead jobs is tried again, as a canary. Its page follows what becomes of it.',
-            done: () => { location.hash = `#/job/${canary.id}`; } }),
-        canary && h('button', { type: 'button', class: 'action', 'data-key': 'r', title: 'Retry the rest (r)',
-            onclick: () => retryRest(group) }, 'Retry the rest'),
-        canary && h('a', { class: 'button', href: `#/jobs${filter}` }, 'Its dead jobs'),
+        some && h('button', { type: 'button', class: 'action', 'data-key': 'r', title: 'Retry with canaries (r)',
+            onclick: () => retryWithCanaries({ failure_group: group.group }, RATE) }, 'Retry with canaries'),
+        some && h('button', { type: 'button', class: 'action', onclick: () => retryAll(group) }, 'Retry all'),
+        some && h('a', { class: 'button', href: `#/jobs${filter}` }, 'Its dead jobs'),
         h('a', { class: 'button', href: `#/policies/new${query({ queue: group.queue, simulate: 1 })}` }, 'Try a policy'));
 }
 
-function askRate() {
-    return show('Retry the rest', (close) => {
-        const rate = h('input', { id: 'rate', type: 'number', min: '1', max: '1000000', value: String(RATE), required: true, autofocus: true });
-        return h('form', { onsubmit: (event) => {
-            event.preventDefault();
-            close(Number(rate.value));
-        } }, h('label', { for: 'rate' }, 'How many a second become ready'), rate, h('div', { class: 'buttons' },
-            h('button', { type: 'button', class: 'quiet', onclick: () => close(null) }, 'Not now'),
-            h('button', { type: 'submit', class: 'primary' }, 'Show the request')));
-    });
-}
-
-async function retryRest(group) {
-    const rate = await askRate();
-    if (!rate)
+async function retryAll(group) {
+    const asked = await ask('Retry all', [{ id: 'rate', label: 'How many a second become ready', value: RATE, max: 1000000 }]);
+    if (!asked)
         return;
-    const values = { failure_group: group.group, rate };
+    const values = { failure_group: group.group, rate: asked.rate };
     const dry = await change('POST', `/jobs/retry${query({ ...values, dry_run: 'true' })}`);
-    const answer = await act({ title: 'Retry the rest', method: 'POST', path: `/jobs/retry${query({ ...values, undo: UNDO })}`,
+    const answer = await act({ title: 'Retry all', method: 'POST', path: `/jobs/retry${query({ ...values, undo: UNDO })}`,
         plain: `/jobs/retry${query(values)}`,
-        text: `${number(dry.count)} dead jobs become ready again, ${number(rate)} a second. It can be undone for an hour.`, ...watched });
+        text: `${number(dry.count)} dead jobs become ready again, ${number(asked.rate)} a second. It can be undone for an hour.`, ...watched });
     if (answer)
         watched.done(answer);
 }
 
-// What was decided about the samples that are still there.
-async function decisions(group, signal) {
-    const seen = await Promise.all(group.samples.map(async (sample) => {
+// The runs of the samples that are still there.
+function runsOf(group, signal) {
+    return Promise.all(group.samples.map(async (sample) => {
         try {
             const { runs } = await get(`/jobs/${sample.job}/runs?limit=50`, signal);
             return { sample, run: runs.find(({ run }) => run === sample.run) };
@@ -114,29 +100,85 @@ async function decisions(group, signal) {
             throw err;
         }
     }));
-    return seen;
 }
 
-// "retry 2 of 5 by rule 1 of policy infra": how much of the budget is burnt.
-function burnt(reason) {
-    const [, used, of] = /\b(\d+) of (\d+)\b/.exec(reason ?? '') ?? [];
-    return used && Number(of) > 0 && h('meter', { class: 'burnt', min: '0', max: of, value: used, 'aria-label': `Budget burnt: ${used} of ${of}`,
-        title: `${used} of ${of}` });
+// --- who decided ---
+
+const DECIDERS = { no_policy: 'the settings, as no policy is in effect', no_rule: 'the policies, of which no rule matches',
+    retry_limit: 'the limit of the job, its queue or the server', global_max: 'the most retries of any job', kill: 'the worker, which said kill',
+    retry_at: 'the worker, which said when' };
+const DECISIONS_KEPT = 1000;
+const decisions = new Map(); // by sample: its event, or null if that is not kept any more. It never changes.
+
+const keyOf = (job, run) => `${job} ${run}`;
+
+// Reads the events of samples that were not read before. All events may have to be looked at for
+// that, so nothing waits for it.
+async function readDecisions(samples, signal) {
+    const wanted = samples.filter(({ job, run }) => !decisions.has(keyOf(job, run)));
+    if (!wanted.length)
+        return;
+    const found = new Map(wanted.map(({ job, run }) => [keyOf(job, run), null]));
+    await stream(`/events${query({ job: [...new Set(wanted.map(({ job }) => job))].join(','), event: 'job_requeued,job_dead', since: 0,
+        follow: 'false' })}`, (event) => {
+        if (found.has(keyOf(event.id, event.run)) && event.decided_by)
+            found.set(keyOf(event.id, event.run), event);
+    }, signal);
+    if (decisions.size > DECISIONS_KEPT)
+        decisions.clear();
+    for (const [key, event] of found)
+        decisions.set(key, event);
+}
+
+function decider({ decided_by: by, policy, rule }) {
+    if (!policy)
+        return DECIDERS[by] ?? by;
+    const link = h('a', { href: `#/policies/${encodeURIComponent(policy)}` }, policy);
+    if (by === 'no_rule')
+        return ['policy ', link, ', of which no rule matches'];
+    return [rule ? `rule ${rule} of policy ` : 'the default action of policy ', link, by === 'rule_limit' && ', which has no retries left'];
+}
+
+function burnt({ count: used, limit }) {
+    return limit > 0 && h('meter', { class: 'burnt', min: '0', max: limit, value: used, 'aria-label': `Budget burnt: ${used} of ${limit}` });
+}
+
+function decision(sample) {
+    const event = decisions.get(keyOf(sample.job, sample.run));
+    if (event === undefined)
+        return [];
+    if (!event)
+        return ['who decided is not kept any more'];
+    return ['decided by ', decider(event), event.limit !== undefined && `: ${number(event.count)} of ${number(event.limit)} retries `,
+        burnt(event)].flat().filter(Boolean);
 }
 
 function sampleRow({ sample, run }) {
     return h('li', null, run ? h('a', { href: `#/job/${sample.job}`, class: 'mono', 'data-row': true }, shortId(sample.job))
         : h('span', { class: 'mono hint' }, shortId(sample.job)), h('span', { class: 'hint' }, ` run ${sample.run}, ${ago(sample.failed_at)} `),
-    run ? h('span', null, run.message, run.reason && h('span', { class: 'hint' }, ` – ${run.reason} `), burnt(run.reason))
-        : h('span', { class: 'hint' }, 'the job is gone'));
+    run ? h('span', null, run.message, run.reason && h('span', { class: 'hint' }, ` – ${run.reason}`))
+        : h('span', { class: 'hint' }, 'the job is gone'),
+    h('div', { class: 'hint decision' }, decision(sample)));
+}
+
+function sampleList(samples, signal) {
+    const list = h('ul', { class: 'plain' }, samples.map(sampleRow));
+    readDecisions(samples.map(({ sample }) => sample), signal).then(() => {
+        list.querySelectorAll('.decision').forEach((element, i) => {
+            if (!element.hasChildNodes())
+                element.append(...decision(samples[i].sample));
+        });
+    }, () => {}); // what the runs say is there all the same
+    return list;
 }
 
 async function one(id, signal) {
     const group = await get(`/failure-groups/${encodeURIComponent(id)}`, signal);
-    redrawOn({ queue: group.queue, type: group.type }, signal, { pause: 2000, most: 30000 });
-    const [samples, dead] = await Promise.all([decisions(group, signal),
-        gather({ failure_group: group.group, status: 'dead', order: 'desc' }, { limit: 1, requests: 5, signal })]);
+    const [samples, dead, retry] = await Promise.all([runsOf(group, signal),
+        gather({ failure_group: group.group, status: 'dead', order: 'desc' }, { limit: 1, requests: 5, signal }), ofGroup(group.group, signal)]);
+    redrawOn({ queue: group.queue, type: group.type }, signal, retry && !isOver(retry) ? { pause: 1000, most: 3000 } : { pause: 2000, most: 30000 });
     return h('section', { class: 'view' }, heading(group.message || kindOf(group) || 'Failure', trend(group), actions(group, dead.jobs)),
+        retry && canaryCard(retry, true),
         h('section', { class: 'card', 'aria-labelledby': 'over' }, h('h2', { id: 'over' }, 'Over time'),
             chart(group.per_minute, 'By minute, the last hour'), h('p', { class: 'hint' }, 'by minute, the last hour'),
             chart(group.per_hour, 'By hour, the last week'), h('p', { class: 'hint' }, 'by hour, the last week')),
@@ -146,7 +188,7 @@ async function one(id, signal) {
             ['last day', number(group.last_day)], ['first seen', time(group.first_seen)], ['last seen', time(group.last_seen)],
         ], true)),
         h('section', { class: 'card', 'aria-labelledby': 'samples' }, h('h2', { id: 'samples' }, 'Samples, and what was decided'),
-            h('ul', { class: 'plain' }, samples.map(sampleRow))));
+            sampleList(samples, signal)));
 }
 
 export function failures([id], params, signal) {
