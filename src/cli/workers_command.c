@@ -10,6 +10,7 @@
 #include "client/table.h"
 #include "client/view.h"
 #include "client/when.h"
+#include "client/workertext.h"
 
 struct workers_args {
     struct client_args client;
@@ -45,23 +46,19 @@ static void add_row(struct client *c, struct table *t, struct str worker)
 {
     struct arena *a = &c->arena;
     struct buf seen = {0}, queues = {0};
-    bool quiet = str_eq(view_text(a, worker, "quiet"), STR("true"));
+    struct str state = workertext_state(worker);
+    bool quiet = str_eq(state, STR("quiet"));
     instant last = view_time(worker, "last_seen");
     if (instant_is_set(last))
         when_relative(&seen, last, c->now);
-    struct view_list l = view_list(view_get(worker, "queues"));
-    for (struct str each; view_next(&l, &each);) {
-        if (queues.len)
-            buf_byte(&queues, ',');
-        buf_add(&queues, each.at + 1, each.len - 2);
-    }
+    workertext_queues(&queues, worker);
     table_add(t, TABLE_PLAIN, view_text(a, worker, "name"));
-    table_add(t, quiet ? TABLE_WAIT : TABLE_GOOD, quiet ? STR("quiet") : STR("works"));
+    table_add(t, quiet ? TABLE_WAIT : TABLE_GOOD, state);
     table_add(t, TABLE_PLAIN, view_text(a, worker, "in_flight"));
     table_add(t, TABLE_PLAIN, buf_view(&seen));
     table_add(t, TABLE_PLAIN, view_text(a, worker, "address"));
     table_add(t, TABLE_PLAIN, view_text(a, worker, "version"));
-    table_add(t, TABLE_PLAIN, queues.len ? buf_view(&queues) : STR("all"));
+    table_add(t, TABLE_PLAIN, buf_view(&queues));
     buf_fini(&seen);
     buf_fini(&queues);
 }

@@ -23,12 +23,13 @@ static const struct option_def options[] = {
 const struct subcommand top_command = {
     .name = "top",
     .usage = "[OPTIONS]",
-    .summary = "watch queues and jobs live, in the terminal",
+    .summary = "watch queues, jobs and workers live, in the terminal",
     .about =
         "Shows how many jobs are in which status, how many come and go per second, and the "
         "jobs themselves; the screen follows every change on the server. Enter shows what "
         "is known about a job with its runs and the reasons, d deletes it, r retries a dead one, "
-        "both after confirmation; / searches, ? explains the keys.\n"
+        "both after confirmation; 8 shows the workers, of which s makes one quiet or gives it jobs "
+        "again, and x stops one; / searches, ? explains the keys.\n"
         "It never blocks on the server: it says so when an answer takes long, and keeps "
         "trying when there is none.",
     .examples = "  tenax top\n"

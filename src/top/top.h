@@ -37,14 +37,14 @@ struct top {
     struct buf line; /* an incomplete line of it */
     bool polls;      /* the server has no events: it is polled instead */
     mono stream_at;  /* when to reopen it */
-    mono next_poll;
-    bool down;     /* the server does not answer */
-    char why[200]; /* why it does not */
+    mono polled;     /* when it was last polled */
+    bool down;       /* the server does not answer */
+    char why[200];   /* why it does not */
     /* What the user is doing. */
     enum top_mode mode;
-    char typed[128];             /* TOP_MODE_SEARCH */
-    char method[8], target[512]; /* TOP_MODE_CONFIRM: the request to be confirmed */
-    char body[32];               /* likewise; empty: none */
+    char typed[300];              /* TOP_MODE_SEARCH */
+    char method[8], target[1024]; /* TOP_MODE_CONFIRM: the request to be confirmed */
+    char body[32];                /* likewise; empty: none */
     char question[200], done[200];
     char message[200];
     bool bad; /* the message is about a failure */

@@ -287,9 +287,11 @@ static void see_stream(struct top *t)
 
 static void poll_now_and_then(struct top *t, mono now)
 {
-    if (!is_due(t->next_poll, now))
+    /* No event reports that a worker comes, goes, or becomes quiet. */
+    bool told = t->model.live && t->model.tab != TOP_WORKERS;
+    if (!is_due(later(t->polled, told ? RESYNC_MS : POLL_MS), now))
         return;
-    t->next_poll = later(now, t->model.live ? RESYNC_MS : POLL_MS);
+    t->polled = now;
     top_feed_want(t, TOP_STALE_ALL);
 }
 
@@ -333,7 +335,7 @@ void top_feed_init(struct top *t)
     for (enum top_ask ask = 0; ask < TOP_ASKS; ask++)
         call_init(&t->ask[ask].call, t->client.url, &t->client.args.tls);
     call_init(&t->stream, t->client.url, &t->client.args.tls);
-    t->next_poll = when_mono();
+    t->polled = when_mono(); /* everything is asked for at the start anyway */
 }
 
 void top_feed_fini(struct top *t)

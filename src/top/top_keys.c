@@ -64,20 +64,27 @@ static void go(struct top *t, int tab)
     leave_page(t);
 }
 
+/* Those of a queue or a worker. */
+static void show_jobs(struct top *t, const char *of, const char *name, enum top_tab tab)
+{
+    char search[sizeof t->model.search];
+    snprintf(search, sizeof search, "%s:%s", of, name);
+    top_model_search(&t->model, search);
+    go(t, (int)tab);
+}
+
 static void open_detail(struct top *t)
 {
     struct buf name = {0};
     const char *id = top_model_name(&t->model, &name);
     if (!*id)
         say(t, false, "nothing is selected");
-    else if (t->model.tab == TOP_QUEUES) { /* its jobs */
-        char search[sizeof t->model.search];
-        snprintf(search, sizeof search, "queue:%s", id);
-        top_model_search(&t->model, search);
-        go(t, TOP_READY);
-    } else {
+    else if (t->model.tab == TOP_QUEUES)
+        show_jobs(t, "queue", id, TOP_READY);
+    else if (t->model.tab == TOP_WORKERS)
+        show_jobs(t, "worker", id, TOP_IN_FLIGHT);
+    else
         top_keys_detail(t, *t->model.detail ? "" : id);
-    }
     buf_fini(&name);
 }
 
@@ -131,6 +138,8 @@ static void retry(struct top *t)
     struct str status = view_text(&a, top_model_row(&t->model), "status");
     if (t->model.tab == TOP_QUEUES)
         confirm_queue(t);
+    else if (t->model.tab == TOP_WORKERS)
+        say(t, true, "a job is retried, not a worker: Enter shows the jobs of one");
     else if (status.len && !str_eq(status, STR("dead")))
         say(t, true, "only dead jobs are retried");
     else
@@ -142,6 +151,8 @@ static void delete_selected(struct top *t)
 {
     if (t->model.tab == TOP_QUEUES)
         say(t, true, "a job is deleted, not a queue: Enter shows the jobs of one");
+    else if (t->model.tab == TOP_WORKERS)
+        say(t, true, "a job is deleted, not a worker: Enter shows the jobs of one");
     else
         confirm(t, "DELETE", "", "Delete", "deleted");
 }
@@ -152,6 +163,8 @@ static void cancel(struct top *t)
     struct str status = view_text(&a, top_model_row(&t->model), "status");
     if (t->model.tab == TOP_QUEUES)
         say(t, true, "a job is canceled, not a queue: s stops a queue");
+    else if (t->model.tab == TOP_WORKERS)
+        say(t, true, "a job is canceled, not a worker: s makes a worker quiet, x stops it");
     else if (str_eq(status, STR("dead")) || str_eq(status, STR("completed")))
         say(t, true, "it has ended already");
     else
@@ -185,6 +198,55 @@ static void pause_queue(struct top *t)
     buf_fini(&name);
     buf_fini(&path);
     arena_fini(&a);
+}
+
+enum worker_action { WORKER_QUIET, WORKER_RESUME, WORKER_STOP };
+static const struct {
+    const char *path, *before, *after; /* the question: its name stands between these */
+    const char *done;                  /* after its name */
+} worker_actions[] = {
+    [WORKER_QUIET] = {"/quiet", "Give nothing more to", "", "is quiet"},
+    [WORKER_RESUME] = {"/resume", "Give jobs again to", "", "is given jobs again"},
+    [WORKER_STOP] = {"/stop", "Stop", ", so that its jobs go back", "is stopped"},
+};
+
+static void confirm_worker(struct top *t, enum worker_action action)
+{
+    struct buf name = {0}, path = {0};
+    const char *worker = top_model_name(&t->model, &name);
+    if (!*worker) {
+        say(t, false, "nothing is selected");
+    } else {
+        buf_lit(&path, "/workers");
+        client_segment(&path, str_from(worker));
+        buf_str(&path, str_from(worker_actions[action].path));
+        t->body[0] = '\0';
+        snprintf(t->method, sizeof t->method, "POST");
+        snprintf(t->target, sizeof t->target, "%s", client_path(&path));
+        snprintf(t->question, sizeof t->question, "%s %.100s%s? (y/n)",
+                 worker_actions[action].before, worker, worker_actions[action].after);
+        snprintf(t->done, sizeof t->done, "%.100s %s", worker, worker_actions[action].done);
+        t->mode = TOP_MODE_CONFIRM;
+    }
+    buf_fini(&name);
+    buf_fini(&path);
+}
+
+static void pause_selected(struct top *t)
+{
+    struct str quiet = view_get(top_model_row(&t->model), "quiet");
+    if (t->model.tab == TOP_WORKERS)
+        confirm_worker(t, str_eq(quiet, STR("true")) ? WORKER_RESUME : WORKER_QUIET);
+    else
+        pause_queue(t);
+}
+
+static void stop_worker(struct top *t)
+{
+    if (t->model.tab == TOP_WORKERS)
+        confirm_worker(t, WORKER_STOP);
+    else
+        say(t, true, "x stops a worker: 8 shows them");
 }
 
 static void take_confirm(struct top *t, int key)
@@ -294,7 +356,7 @@ static bool take_motion(struct top *t, int key)
     }
 }
 
-/* An action on the selected job or its queue; false: the key means something else. */
+/* An action on the selected job, its queue, or a worker; false: the key means something else. */
 static bool take_action(struct top *t, int key)
 {
     switch (key) {
@@ -314,7 +376,10 @@ static bool take_action(struct top *t, int key)
         cancel(t);
         return true;
     case 's':
-        pause_queue(t);
+        pause_selected(t);
+        return true;
+    case 'x':
+        stop_worker(t);
         return true;
     default:
         return false;
@@ -326,8 +391,11 @@ static void take_list(struct top *t, int key)
     if (take_motion(t, key) || take_action(t, key))
         return;
     switch (key) {
-    case '1' ... '7':
+    case '1' ... '8':
         go(t, key - '1');
+        return;
+    case 'W': /* as in the console */
+        go(t, TOP_WORKERS);
         return;
     case KEY_ESCAPE:
         escape(t);

@@ -14,7 +14,7 @@
 #define PAGE_LIMIT "100"
 
 static const char *const statuses[TOP_TABS] = {"in_flight", "ready",   "scheduled", "dead",
-                                               NULL,        "blocked", "completed"};
+                                               NULL,        "blocked", "completed", NULL};
 
 const char *top_tab_status(enum top_tab tab)
 {
@@ -109,6 +109,11 @@ struct str top_model_row(const struct top_model *m)
     return m->loaded && m->selected < m->page.count ? m->page.rows[m->selected] : (struct str){0};
 }
 
+static bool has_jobs(enum top_tab tab)
+{
+    return statuses[tab] != NULL;
+}
+
 static void write_name(enum top_tab tab, struct str row, struct buf *b)
 {
     struct arena a = {0};
@@ -120,7 +125,7 @@ static void write_name(enum top_tab tab, struct str row, struct buf *b)
         if (json_read_string(&c, &s).code == ERR_OK && json_text(s, &a, &name).code == ERR_OK)
             buf_str(b, name);
     } else {
-        buf_str(b, view_text(&a, row, tab == TOP_QUEUES ? "name" : "id"));
+        buf_str(b, view_text(&a, row, has_jobs(tab) ? "id" : "name"));
     }
     buf_byte(b, '\0');
     arena_fini(&a);
@@ -132,13 +137,21 @@ const char *top_model_name(const struct top_model *m, struct buf *b)
     return b->at;
 }
 
+/* "queue:mail" has led to the jobs of a queue; back at the queues it is that queue. */
+static const char *searched_name(const struct top_model *m)
+{
+    const char *prefix = m->tab == TOP_QUEUES ? "queue:" : "worker:";
+    size_t len = strlen(prefix);
+    return strncmp(m->search, prefix, len) == 0 ? m->search + len : m->search;
+}
+
 bool top_model_shows(const struct top_model *m, struct str row)
 {
     struct buf name = {0};
-    if (m->tab != TOP_QUEUES || !*m->search)
+    if (has_jobs(m->tab) || !*m->search)
         return true;
     write_name(m->tab, row, &name);
-    bool shows = strstr(name.at, m->search) != NULL;
+    bool shows = strstr(name.at, searched_name(m)) != NULL;
     buf_fini(&name);
     return shows;
 }
@@ -155,6 +168,11 @@ static struct str bare(struct str text)
                                               : (struct str){0};
 }
 
+static const char *list_key(enum top_tab tab)
+{
+    return tab == TOP_QUEUES ? "queues" : tab == TOP_WORKERS ? "workers" : "jobs";
+}
+
 void top_model_page(struct top_model *m, struct str json)
 {
     struct buf before = {0}, name = {0};
@@ -162,8 +180,9 @@ void top_model_page(struct top_model *m, struct str json)
     top_model_name(m, &before);
     p->text.len = p->count = 0;
     buf_str(&p->text, json);
-    struct str all = buf_view(&p->text), pages = view_get(all, "pages");
-    struct view_list l = view_list(view_get(all, m->tab == TOP_QUEUES ? "queues" : "jobs"));
+    struct str all = buf_view(&p->text);
+    struct str pages = m->tab == TOP_WORKERS ? all : view_get(all, "pages");
+    struct view_list l = view_list(view_get(all, list_key(m->tab)));
     for (struct str row; view_next(&l, &row);)
         if (top_model_shows(m, row))
             add_row(p, row);
@@ -199,6 +218,8 @@ static void add_search(struct buf *path, const char *text)
 {
     if (strncmp(text, "type:", 5) == 0)
         client_query(path, "type", text + 5);
+    else if (strncmp(text, "worker:", 7) == 0)
+        client_query(path, "worker", text + 7);
     else if (strncmp(text, "queue:", 6) == 0)
         client_query(path, "queue", text + 6);
     else if (*text == '.')
@@ -220,6 +241,8 @@ static void set_path(struct top_model *m)
     if (m->tab == TOP_QUEUES) {
         buf_lit(&path, "/queues");
         client_query(&path, "details", "true");
+    } else if (m->tab == TOP_WORKERS) {
+        buf_lit(&path, "/workers");
     } else {
         buf_lit(&path, "/jobs");
         /* A search for one job must find it in any status. */

@@ -2,8 +2,8 @@
 #ifndef TOP_TOP_MODEL_H
 #define TOP_TOP_MODEL_H
 
-/* What `tenax top` knows and shows: counts, rates, one page of jobs or queues, the job in the
- * detail pane, the search. It uses neither the terminal nor the network. */
+/* What `tenax top` knows and shows: counts, rates, one page of jobs, queues or workers, the
+ * job in the detail pane, the search. It uses neither the terminal nor the network. */
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -17,6 +17,7 @@ enum top_tab {
     TOP_QUEUES,
     TOP_BLOCKED,
     TOP_DONE,
+    TOP_WORKERS,
     TOP_TABS
 };
 enum top_rate { TOP_ENQUEUED, TOP_TAKEN, TOP_COMPLETED, TOP_FAILED, TOP_RATES };
@@ -34,7 +35,7 @@ struct top_page {
 
 struct top_model {
     enum top_tab tab;
-    int64_t counts[TOP_TABS]; /* by status; TOP_QUEUES is unused */
+    int64_t counts[TOP_TABS]; /* by status; that of other tabs is 0 */
     bool counted;
     int64_t buckets[TOP_RATES][TOP_SECONDS];
     int64_t second; /* of the newest bucket */
@@ -42,8 +43,8 @@ struct top_model {
     struct top_page page;
     bool loaded;          /* the page belongs to this tab and search */
     size_t selected, top; /* row; first row that is shown */
-    char search[128];
-    char path[512];              /* of the page */
+    char search[300];
+    char path[1024];             /* of the page */
     struct buf trail;            /* the paths of the previous pages, each terminated by NUL */
     char detail[TOP_ID_LEN + 1]; /* the job in the pane, or empty */
     struct buf job, runs;        /* of that job; empty: not received yet */
@@ -61,12 +62,12 @@ enum {
 };
 
 void top_model_fini(struct top_model *m);
-/* "in_flight" …; NULL for TOP_QUEUES. */
+/* "in_flight" …; NULL for tabs without jobs. */
 const char *top_tab_status(enum top_tab tab);
 
 /* Takes an answer to GET /health. */
 void top_model_counts(struct top_model *m, struct str json);
-/* Takes a page; the selection stays on its job or queue, if that is still there. */
+/* Takes a page; the selection stays on its job, queue or worker, if that is still there. */
 void top_model_page(struct top_model *m, struct str json);
 /* Takes a line of GET /events, at this second of any clock. Returns what becomes stale; a blank
  * line is ignored. */
@@ -84,9 +85,9 @@ void top_model_move(struct top_model *m, long by, size_t shown);
 
 /* The selected row, or empty. */
 struct str top_model_row(const struct top_model *m);
-/* The job's id or the queue's name, in the buffer, with a NUL. */
+/* The job's id, or the name of the queue or worker, in the buffer, with a NUL. */
 const char *top_model_name(const struct top_model *m, struct buf *b);
-/* Whether the row is to be shown: queues are filtered here, jobs by the server. */
+/* Whether the row is to be shown: queues and workers are filtered here, jobs by the server. */
 bool top_model_shows(const struct top_model *m, struct str row);
 
 #endif

@@ -13,6 +13,8 @@
 #include "client/jobtext.h"
 #include "top/top.h"
 #include "client/view.h"
+#include "client/when.h"
+#include "client/workertext.h"
 
 /* Included last: it defines macros with common names. */
 #include <curses.h>
@@ -20,6 +22,7 @@
 #define WIDTH_MIN  40
 #define HEIGHT_MIN 10
 #define WIDTH_FULL 72   /* below this, words are truncated and columns left out */
+#define WIDTH_TABS 80   /* below this, only the current tab has its name */
 #define LIST_AT    6    /* the first row of the list */
 #define WAIT_SHOWN 1000 /* milliseconds after which waiting is reported */
 
@@ -207,19 +210,20 @@ static void draw_bar(const struct top *t)
 
 static void draw_tabs(const struct top *t)
 {
-    static const char *const names[] = {"1 In flight", "2 Ready",   "3 Scheduled", "4 Dead",
-                                        "5 Queues",    "6 Blocked", "7 Done"};
-    int x = is_narrow() ? 0 : 1;
+    static const char *const names[] = {"1 In flight", "2 Ready",   "3 Sched", "4 Dead",
+                                        "5 Queues",    "6 Blocked", "7 Done",  "8 Workers"};
+    bool tight = COLS < WIDTH_TABS;
+    int x = tight ? 0 : 1, gap = tight || COLS >= WIDTH_TABS + TOP_TABS;
     put_z(4, 0, COLS, A_NORMAL, "");
     for (int i = 0; i < TOP_TABS; i++) {
         struct buf b = {0};
         /* Also in brackets: not every terminal shows reversed text. */
         bool here = (int)t->model.tab == i;
         /* If there is little room, the others are only numbers. */
-        buf_print(&b, here ? "[%.*s]" : " %.*s ", is_narrow() && !here ? 1 : 20, names[i]);
+        buf_print(&b, here ? "[%.*s]" : " %.*s ", tight && !here ? 1 : 20, names[i]);
         attr_t attr = (int)t->model.tab == i ? A_REVERSE | A_BOLD : A_NORMAL;
         if (x < COLS)
-            x += put(4, x, (int)b.len < COLS - x ? (int)b.len : COLS - x, attr, buf_view(&b)) + 1;
+            x += put(4, x, (int)b.len < COLS - x ? (int)b.len : COLS - x, attr, buf_view(&b)) + gap;
         buf_fini(&b);
     }
 }
@@ -227,22 +231,26 @@ static void draw_tabs(const struct top *t)
 /* --- the list --- */
 
 /* Where columns begin. Names share what the fixed columns leave, up to what they need; the last
- * column gets all the rest, where the reason is shown. */
+ * column gets all the rest: of jobs the worker or reason, of workers the queues. */
+#define COLUMNS_MAX 7
 struct columns {
-    int at[7]; /* of id, queue, type, attempts, when, worker or reason; and the end */
+    int count;
+    int at[COLUMNS_MAX + 1]; /* and the end */
 };
 
 #define NAME_WIDE 40
 #define WHEN_WIDE 16
 
-/* Cells that the names of the page need: queues and types. */
-static int name_widths[2];
+/* Cells that the names of the page need. */
+enum { WIDE_QUEUE, WIDE_TYPE, WIDE_WORKER, WIDE_ADDRESS, WIDE_VERSION, WIDE_NAMES };
+static int name_widths[WIDE_NAMES];
 
 static void measure_names(const struct top_page *p)
 {
-    static const char *const keys[] = {"queue", "type"};
-    for (int k = 0; k < 2; k++) {
-        name_widths[k] = 6;
+    static const char *const keys[] = {"queue", "type", "name", "address", "version"};
+    static const int heads[] = {6, 6, 7, 8, 8};
+    for (int k = 0; k < WIDE_NAMES; k++) {
+        name_widths[k] = heads[k];
         for (size_t i = 0; i < p->count; i++) {
             struct arena a = {0};
             int width = (int)table_width(view_text(&a, p->rows[i], keys[k])) + 1;
@@ -257,25 +265,42 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-static struct columns arrange(void)
+static struct columns arrange_jobs(void)
 {
     bool narrow = is_narrow();
     int id = narrow ? 9 : TOP_ID_LEN + 2;
     int attempts = narrow ? 0 : 4, when = narrow ? 13 : WHEN_WIDE;
     int most = smaller(NAME_WIDE, (COLS - id - attempts - when) * (narrow ? 10 : 7) / 20);
-    struct columns c = {{1, id}};
-    c.at[2] = id + smaller(name_widths[0], most);
-    c.at[3] = narrow ? c.at[2] : c.at[2] + smaller(name_widths[1], most);
+    struct columns c = {6, {1, id}};
+    c.at[2] = id + smaller(name_widths[WIDE_QUEUE], most);
+    c.at[3] = narrow ? c.at[2] : c.at[2] + smaller(name_widths[WIDE_TYPE], most);
     c.at[4] = c.at[3] + attempts;
     c.at[5] = c.at[4] + when;
     c.at[6] = COLS;
     return c;
 }
 
-static void draw_cells(int y, attr_t attr, const struct columns *c, const struct str text[6])
+/* Name, state, runs, last seen, address, version, queues. */
+static struct columns arrange_workers(void)
+{
+    bool narrow = is_narrow();
+    int state = 6, runs = narrow ? 4 : 10, seen = narrow ? 11 : 12;
+    int room = COLS - 1 - state - runs - seen;
+    struct columns c = {7, {1}};
+    c.at[1] = 1 + smaller(name_widths[WIDE_WORKER], narrow ? room * 2 / 3 : room * 3 / 10);
+    c.at[2] = c.at[1] + state;
+    c.at[3] = c.at[2] + runs;
+    c.at[4] = c.at[3] + seen;
+    c.at[5] = c.at[4] + (narrow ? 0 : smaller(name_widths[WIDE_ADDRESS], room / 3));
+    c.at[6] = c.at[5] + (narrow ? 0 : smaller(name_widths[WIDE_VERSION], room * 2 / 7));
+    c.at[7] = COLS;
+    return c;
+}
+
+static void draw_cells(int y, attr_t attr, const struct columns *c, const struct str *text)
 {
     put_z(y, 0, COLS, attr, "");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < c->count; i++) {
         int room = c->at[i + 1] - c->at[i];
         if (room > 1 && c->at[i] < COLS)
             put(y, c->at[i], room - (c->at[i + 1] < COLS), attr, text[i]);
@@ -310,7 +335,7 @@ static void draw_job(const struct top *t, int y, attr_t attr, struct str row)
 {
     struct arena a = {0};
     struct buf when = {0}, last = {0};
-    struct columns c = arrange();
+    struct columns c = arrange_jobs();
     bool runs = str_eq(view_text(&a, row, "status"), STR("in_flight"));
     if (runs)
         write_elapsed(&when, t, row);
@@ -368,17 +393,48 @@ static void draw_queue(int y, attr_t attr, struct str row)
     arena_fini(&a);
 }
 
-static void draw_heads(const struct top *t)
+static void draw_worker(const struct top *t, int y, attr_t attr, struct str row)
 {
-    attr_t attr = A_UNDERLINE;
-    struct columns c = arrange();
-    if (t->model.tab != TOP_QUEUES) {
-        bool runs = t->model.tab == TOP_IN_FLIGHT;
-        const struct str text[] = {STR("JOB"), STR("QUEUE"), STR("TYPE"),
-                                   STR("TRY"), STR("WHEN"),  runs ? STR("WORKER") : STR("WHY")};
-        draw_cells(5, attr, &c, text);
-        return;
-    }
+    struct arena a = {0};
+    struct buf seen = {0}, queues = {0};
+    struct columns c = arrange_workers();
+    instant last = view_time(row, "last_seen");
+    if (instant_is_set(last))
+        when_relative(&seen, last, t->client.now);
+    workertext_queues(&queues, row);
+    const struct str text[] = {view_text(&a, row, "name"),
+                               workertext_state(row),
+                               view_text(&a, row, "in_flight"),
+                               buf_view(&seen),
+                               view_text(&a, row, "address"),
+                               view_text(&a, row, "version"),
+                               buf_view(&queues)};
+    draw_cells(y, attr, &c, text);
+    buf_fini(&seen);
+    buf_fini(&queues);
+    arena_fini(&a);
+}
+
+static void draw_job_heads(attr_t attr, bool run)
+{
+    struct columns c = arrange_jobs();
+    const struct str text[] = {STR("JOB"), STR("QUEUE"), STR("TYPE"),
+                               STR("TRY"), STR("WHEN"),  run ? STR("WORKER") : STR("WHY")};
+    draw_cells(5, attr, &c, text);
+}
+
+static void draw_worker_heads(attr_t attr)
+{
+    struct columns c = arrange_workers();
+    const struct str text[] = {
+        STR("WORKER"),    STR("STATE"),   is_narrow() ? STR("RUN") : STR("IN FLIGHT"),
+        STR("LAST SEEN"), STR("ADDRESS"), STR("VERSION"),
+        STR("QUEUES")};
+    draw_cells(5, attr, &c, text);
+}
+
+static void draw_queue_heads(attr_t attr)
+{
     static const char *const wide[] = {"READY", "IN FLIGHT", "SCHEDULED", "DEAD", "OLDEST"};
     static const char *const narrow[] = {"READY", "RUN", "SCHED", "DEAD", "OLDEST"};
     const char *const *heads = is_narrow() ? narrow : wide;
@@ -393,13 +449,26 @@ static void draw_heads(const struct top *t)
     }
 }
 
+static void draw_heads(const struct top *t)
+{
+    if (t->model.tab == TOP_QUEUES)
+        draw_queue_heads(A_UNDERLINE);
+    else if (t->model.tab == TOP_WORKERS)
+        draw_worker_heads(A_UNDERLINE);
+    else
+        draw_job_heads(A_UNDERLINE, t->model.tab == TOP_IN_FLIGHT);
+}
+
 static void draw_empty(const struct top *t)
 {
-    const char *words = !t->model.loaded ? "..."
-                        : *t->model.search
-                            ? "nothing matches; queue:NAME, type:NAME, a job's id, or a jq filter "
-                              "that begins with a dot"
-                            : "nothing";
+    bool workers = t->model.tab == TOP_WORKERS;
+    const char *words =
+        !t->model.loaded ? "..."
+        : !*t->model.search
+            ? workers ? "no worker that has a name (--worker, Worker-Id)" : "nothing"
+        : workers ? "no worker's name has this in it"
+                  : "nothing matches; queue:NAME, type:NAME, worker:NAME, a job's id, or "
+                    "a jq filter that begins with a dot";
     put_z(LIST_AT, 1, COLS - 1, A_DIM, words);
 }
 
@@ -415,6 +484,8 @@ static void draw_list(struct top *t, int rows)
             put_z(LIST_AT + i, 0, COLS, A_NORMAL, "");
         else if (m->tab == TOP_QUEUES)
             draw_queue(LIST_AT + i, attr, m->page.rows[at]);
+        else if (m->tab == TOP_WORKERS)
+            draw_worker(t, LIST_AT + i, attr, m->page.rows[at]);
         else
             draw_job(t, LIST_AT + i, attr, m->page.rows[at]);
     }
@@ -516,28 +587,30 @@ static void draw_foot(struct top *t)
     put_z(LINES - 1, 0, COLS, A_REVERSE,
           t->mode == TOP_MODE_SEARCH    ? " Enter search  Esc leave it"
           : t->mode == TOP_MODE_CONFIRM ? " y yes  any other key: no"
-          : is_narrow()                 ? " q quit  1-7 tabs  / search  ? help"
-                                        : " q quit  1-7 tabs  Enter detail  / search  c cancel  "
+          : is_narrow()                 ? " q quit  1-8 tabs  / search  ? help"
+          : t->model.tab == TOP_WORKERS ? " q quit  1-8 tabs  Enter jobs  / search  s quiet, resume"
+                                          "  x stop  ? help"
+                                        : " q quit  1-8 tabs  Enter detail  / search  c cancel  "
                                           "r retry  s pause  ? help");
 }
 
 static void draw_help(void)
 {
     static const char *const lines[] = {
-        "1-7, left, right   in flight, ready, scheduled, dead, queues, blocked, done",
+        "1-8, left, right   the tabs, from in flight to workers (these also by W)",
         "up, down, PgUp, PgDn, Home, End   move in the list",
         "n, p               the next page, the previous page",
-        "Enter              details of a job; the jobs of a queue",
+        "Enter              details of a job; the jobs of a queue or a worker",
         "[, ]               scroll the details",
-        "/                  search: a queue, type:NAME, a job's id, or a jq filter",
-        "                   about payloads that begins with a dot, as .to == \"ada\"",
-        "d                  delete the job, after confirmation",
-        "c                  cancel the job, after confirmation",
+        "/                  search: a queue, type:NAME, worker:NAME, a job's id, or a",
+        "                   jq filter about payloads that begins with a dot",
+        "d, c               delete, cancel the job, after confirmation",
         "r                  retry the dead job, or all dead ones of the queue",
-        "s                  stop the queue (of the job), or resume it",
+        "s                  stop the queue (of the job), or resume it; give a worker",
+        "                   nothing more, or jobs again",
+        "x                  stop the worker: its jobs go back",
         "Esc                leave the pane, then the search",
         "q                  quit",
-        "",
         "The bar: # in flight, = ready, - scheduled, x dead, . blocked. Rates are",
         "those of the last 10 seconds. Press any key to continue."};
     int n = (int)COUNT(lines);

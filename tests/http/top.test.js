@@ -317,6 +317,88 @@ describe('tenax top', () => {
         assert.equal((await server.job(id)).resolution, 'canceled');
     });
 
+    // A worker that has asked for the queue, and has one job of it.
+    async function working(queue, worker) {
+        await server.enqueue({ queue });
+        const res = await server.post('/jobs/claim', { worker, queues: [queue], count: 1, wait_ms: 0 },
+            { 'user-agent': 'mailer/2.1' });
+        assert.equal(res.json.jobs.length, 1, res.text);
+        return res.json.jobs[0];
+    }
+
+    it('shows_workers_and_leads_to_their_jobs', async () => {
+        await reset();
+        const [queue, names] = [queueName(), ['top-show-a', 'top-show-b']];
+        screen = new Screen(server.url());
+        screen.keys('8');
+        await screen.shows(/ 2 Ready .*\[8 Workers\]$/m, /WORKER +STATE +IN FLIGHT +LAST SEEN +ADDRESS +VERSION +QUEUES/,
+            /1-8 tabs .* s quiet, resume +x stop/);
+        const jobs = [];
+        for (const name of names)
+            jobs.push(await working(queue, name));
+        await screen.shows(...names.map((name) => new RegExp(
+            `^ ${name} +works +1 +(just now|\\d+ s ago) +${server.host} +mailer/2\\.1 +${queue.slice(0, 4)}`, 'm')));
+        const [{ id, token }] = jobs;
+        assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
+        await screen.shows(/^ top-show-a +works +0 /m);
+        // One that comes without any event is shown, too.
+        await server.post('/jobs/claim', { worker: 'top-show-c', queues: [queue], count: 1, wait_ms: 0 });
+        await screen.shows(/^ top-show-c +works +0 /m);
+        screen.keys('/');
+        screen.type('show-b');
+        screen.keys('Enter');
+        await screen.shows(/^(?![^]*top-show-a)[^]*^ top-show-b /m);
+        screen.keys('Enter');
+        await screen.shows(/\[1 In flight\]/, /\/worker:top-show-b/, new RegExp(`^ ${jobs[1].id}`, 'm'));
+        screen.keys('W');
+        await screen.shows(/\[8 Workers\]/, /^ top-show-b /m);
+        screen.resize(40, 10);
+        const text = await screen.shows(/WORKER +STATE +RUN +LAST SEEN/, /^ top-show-b +works 1 /m);
+        assert.ok(text.split('\n').every((line) => line.length <= 40), text);
+        screen.resize(80, 24);
+        screen.keys('Escape');
+        await screen.shows(/^ top-show-a /m, /^ top-show-b /m);
+    });
+
+    it('makes_workers_quiet_lets_them_go_on_and_stops_them_after_a_question', async () => {
+        await reset();
+        const [queue, name] = [queueName(), 'top-act/1'];
+        const worker = async () => (await server.get(`/workers/${encodeURIComponent(name)}`)).json;
+        const { id } = await working(queue, name);
+        screen = new Screen(server.url());
+        screen.keys('8', '/');
+        screen.type(name);
+        screen.keys('Enter');
+        await screen.shows(/^ top-act\/1 +works +1 /m);
+        screen.keys('s');
+        await screen.shows(/Give nothing more to top-act\/1\? \(y\/n\)/);
+        screen.keys('n');
+        await screen.shows(/nothing was changed/);
+        assert.equal((await worker()).quiet, false);
+        screen.keys('s', 'y');
+        await screen.shows(/top-act\/1 is quiet/, /^ top-act\/1 +quiet +1 /m);
+        assert.equal((await worker()).quiet, true);
+        screen.keys('s');
+        await screen.shows(/Give jobs again to top-act\/1\?/);
+        screen.keys('y');
+        await screen.shows(/top-act\/1 is given jobs again/, /^ top-act\/1 +works +1 /m);
+        assert.equal((await worker()).quiet, false);
+        for (const [key, verb] of [['d', 'deleted'], ['c', 'canceled'], ['r', 'retried']]) {
+            screen.keys(key);
+            await screen.shows(new RegExp(`a job is ${verb}, not a worker`));
+        }
+        screen.keys('x');
+        await screen.shows(/Stop top-act\/1, so that its jobs go back\? \(y\/n\)/);
+        screen.keys('n');
+        await screen.shows(/nothing was changed/);
+        assert.equal((await server.job(id)).status, 'in_flight');
+        screen.keys('x', 'y');
+        await screen.shows(/top-act\/1 is stopped/, /^ top-act\/1 +quiet +0 /m);
+        assert.equal((await server.job(id)).status, 'ready');
+        screen.keys('2', 'x');
+        await screen.shows(/x stops a worker: 8 shows them/);
+    });
+
     it('is_readable_on_40_by_10', async () => {
         await reset();
         const id = await dead('mail');
@@ -327,7 +409,7 @@ describe('tenax top', () => {
         const lines = text.split('\n');
         assert.ok(lines.every((line) => line.length <= 40));
         assert.match(lines[1], /^ in f 0 read 1 sche 0 dead 1 bloc 0 done/);
-        assert.match(lines[4], /^ 1 {2,3}2 {2,3}3 {1,3}\[4 Dead\] {1,3}5 {2,3}6 {2,3}7/);
+        assert.match(lines[4], /^ 1 {2,3}2 {2,3}3 {1,3}\[4 Dead\] {1,3}5 {2,3}6 {2,3}7 {2,3}8/);
         assert.match(lines[9], /^ q quit.*\? help/);
         assert.match(text, /dead: k/, 'the reason has what is left');
         screen.keys('5');

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -148,6 +149,7 @@ static void a_search_becomes_a_query(void **state)
         {"mail", "/jobs?status=ready&queue=mail&limit=100"},
         {"queue:a b", "/jobs?status=ready&queue=a%20b&limit=100"},
         {"type:x", "/jobs?status=ready&type=x&limit=100"},
+        {"worker:a/1", "/jobs?status=ready&worker=a%2F1&limit=100"},
         {".n>1", "/jobs?status=ready&filter=.n%3E1&limit=100"},
         {ID1, "/jobs?id=" ID1 "&limit=100"},
     };
@@ -177,6 +179,57 @@ static void queues_are_searched_by_part_of_their_name(void **state)
     top_model_fini(&m);
 }
 
+static void workers_have_pages_and_are_searched_by_part_of_their_name(void **state)
+{
+    (void)state;
+    struct top_model m = {0};
+    struct buf name = {0};
+    const char *workers = "{\"workers\":[{\"name\":\"img-1\"},{\"name\":\"mail-1\"}],"
+                          "\"next\":\"/workers?limit=100&after=mail-1\"}";
+    top_model_go(&m, TOP_WORKERS);
+    assert_string_equal(m.path, "/workers?limit=100");
+    top_model_page(&m, str_from(workers));
+    assert_int_equal(m.page.count, 2);
+    top_model_move(&m, 1, 5);
+    assert_string_equal(top_model_name(&m, &name), "mail-1");
+    assert_true(top_model_turn(&m, true));
+    assert_string_equal(m.path, "/workers?limit=100&after=mail-1");
+    top_model_page(&m, STR("{\"workers\":[],\"next\":null}"));
+    assert_false(top_model_turn(&m, true));
+    assert_true(top_model_turn(&m, false));
+    assert_string_equal(m.path, "/workers?limit=100");
+    top_model_search(&m, "worker:mail");
+    top_model_page(&m, str_from(workers));
+    assert_int_equal(m.page.count, 1);
+    assert_string_equal(top_model_name(&m, &name), "mail-1");
+    buf_fini(&name);
+    top_model_fini(&m);
+}
+
+static void any_event_makes_the_page_of_workers_stale(void **state)
+{
+    (void)state;
+    struct top_model m = {0};
+    top_model_go(&m, TOP_WORKERS);
+    assert_int_equal(event(&m, "{\"event\":\"job_taken\",\"to\":\"in_flight\"}", 1),
+                     TOP_STALE_COUNTS | TOP_STALE_PAGE);
+    top_model_fini(&m);
+}
+
+static void the_longest_name_of_a_worker_fits(void **state)
+{
+    (void)state;
+    struct top_model m = {0};
+    char search[7 + 255 + 1] = "worker:";
+    memset(search + 7, '%', 255); /* each is encoded as three bytes */
+    top_model_go(&m, TOP_IN_FLIGHT);
+    top_model_search(&m, search);
+    const char *end = strstr(m.path, "&limit=100");
+    assert_non_null(end);
+    assert_int_equal(end - strstr(m.path, "worker=") - 7, 3 * 255);
+    top_model_fini(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +242,9 @@ int main(void)
         cmocka_unit_test(a_page_leads_to_the_next),
         cmocka_unit_test(a_search_becomes_a_query),
         cmocka_unit_test(queues_are_searched_by_part_of_their_name),
+        cmocka_unit_test(workers_have_pages_and_are_searched_by_part_of_their_name),
+        cmocka_unit_test(any_event_makes_the_page_of_workers_stale),
+        cmocka_unit_test(the_longest_name_of_a_worker_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
