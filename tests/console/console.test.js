@@ -575,6 +575,57 @@ describe('what happens', () => {
         await untilText(page, /queue=seen/);
     });
 
+    it('brings_in_what_the_audit_has_meanwhile_and_leaves_the_rest_as_it_is', async (t) => {
+        const { server } = scene;
+        const page = await visit(t, server, MODES.desk);
+        await page.open('#/audit?operation=putRetryPolicy');
+        await page.run(() => {
+            document.querySelector('main details').open = true;
+            document.querySelector('main tbody tr').id = 'old';
+            document.getElementById('a-actor').value = 'typed';
+        });
+        await ok(server.request('PUT', '/retry-policies/later', { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+            metadata: { name: 'later' }, spec: { retryLimit: 1, rules: [{ action: 'Retry', onConditions: ['Evicted'] }] } }));
+        await page.until('document.querySelectorAll("main tbody tr").length === 2', 'the new entry is there');
+        assert.deepEqual(await page.run(() => {
+            const rows = [...document.querySelectorAll('main tbody tr')];
+            return [/later/.test(rows[0].textContent), rows[1].id, rows[1].querySelector('details').open, document.getElementById('a-actor').value];
+        }), [true, 'old', true, 'typed']);
+        await page.open('#/audit?operation=resetClock');
+        await untilText(page, /Nothing was changed/);
+        await ok(server.post('/clock/reset'));
+        await page.until('document.querySelectorAll("main tbody tr").length === 1', 'the first entry is there');
+    });
+
+    it('changes_policies_and_the_kill_switch_but_no_draft', async (t) => {
+        const { server } = scene;
+        const put = (name, limit) => ok(server.request('PUT', `/retry-policies/${name}`, { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+            metadata: { name }, spec: { retryLimit: limit, rules: [{ action: 'Retry', onConditions: ['Evicted'] }] } }));
+        const draft = () => page.eval('document.getElementById("policy").value');
+        const page = await visit(t, server, MODES.desk);
+        await page.open('#/policies/infra');
+        await untilText(page, /policies off/);
+        await ok(server.request('PUT', '/settings/retry', { enabled: true }));
+        await put('infra', 7);
+        await put('second', 1);
+        await untilText(page, /policies on/);
+        await untilText(page, /second/, 'main .tabs');
+        await until(async () => /"retryLimit": 7/.test(await draft()), 'it is the policy of now');
+        await page.run(() => { document.getElementById('policy').value += ' '; });
+        const own = await draft();
+        await put('infra', 8);
+        await untilText(page, /Somebody has changed it meanwhile: it is version \d+ now/);
+        assert.equal(await draft(), own);
+        assert.deepEqual(await page.accessibility(), []);
+        await page.press('Take that instead');
+        assert.match(await draft(), /"retryLimit": 8/);
+        await ok(server.request('PUT', '/settings/retry', { enabled: false }));
+        await untilText(page, /policies off/);
+        await ok(server.delete('/retry-policies/infra'));
+        await untilText(page, /Somebody has deleted it meanwhile/);
+        assert.match(await draft(), /"retryLimit": 8/);
+    });
+
     it('leaves_the_focus_where_it_is', async (t) => {
         const page = await visit(t, scene.server, MODES.desk);
         await page.open('#/queue/import');

@@ -3,8 +3,10 @@
 // Audit: who changed what.
 
 import { get, query } from './api.js';
-import { empty, h, heading, number, time } from './dom.js';
+import { empty, h, heading, number, retellTimes, time } from './dom.js';
+import { inUse, reread } from './live.js';
 
+const KEPT = 1000; // rows, before the view begins anew
 const FILTERS = [['actor', 'Actor'], ['operation', 'Operation']];
 
 function actorOf(actor) {
@@ -32,14 +34,50 @@ function filters(params) {
     return form;
 }
 
+// Rows of entries, the newest first. What a row has opened, selected or focused stays: only new
+// entries, and those that have changed, are drawn.
+function table() {
+    const body = h('tbody'), rows = new Map(); // by number: {text, element}
+    return { body, rows, add(entries) {
+        for (const entry of [...entries].reverse()) {
+            const text = JSON.stringify(entry), known = rows.get(entry.number);
+            if (known?.text === text)
+                continue;
+            const element = row(entry);
+            if (known)
+                known.element.replaceWith(element);
+            else
+                body.prepend(element);
+            rows.set(entry.number, { text, element });
+        }
+    } };
+}
+
+// No event tells of an entry.
+function follow(path, { body, rows, add }, signal) {
+    reread(async () => {
+        const { entries } = await get(path, signal);
+        if (rows.size < KEPT && entries.some((entry) => rows.has(entry.number)))
+            add(entries);
+        else if (entries.length && !inUse())
+            dispatchEvent(new Event('tenax-redraw')); // there may be others between these and those
+        retellTimes(body);
+    }, signal);
+}
+
 export async function audit(parts, params, signal) {
-    const values = { actor: params.get('actor'), operation: params.get('operation') };
-    const page = await get(`/audit${query({ ...values, before: params.get('before'), limit: 100 })}`, signal);
+    const values = { actor: params.get('actor'), operation: params.get('operation') }, before = params.get('before');
+    const path = `/audit${query({ ...values, before, limit: 100 })}`;
+    const page = await get(path, signal);
+    const shown = table();
+    shown.add(page.entries);
+    if (!before)
+        follow(path, shown, signal);
     return h('section', { class: 'view' }, heading('Audit'), filters(params),
         page.entries.length ? h('div', { class: 'table', role: 'region', 'aria-label': 'Changes', tabindex: '0' }, h('table', null,
             h('thead', null, h('tr', null, ['Number', 'When', 'Operation', 'Who', 'From', 'What', 'Jobs'].map((name) =>
                 h('th', { scope: 'col' }, name)))),
-            h('tbody', null, page.entries.map(row)))) : empty('Nothing was changed', 'What people and programs change, other than jobs’ normal lives, is recorded here.'),
+            shown.body)) : empty('Nothing was changed', 'What people and programs change, other than jobs’ normal lives, is recorded here.'),
         page.next !== null && h('nav', { class: 'pages', 'aria-label': 'Pages' }, h('span'), h('a', { class: 'button', 'data-page': 'n',
             href: `#/audit${query({ ...values, before: page.next })}` }, 'Older →')));
 }

@@ -92,6 +92,14 @@ export function time(at) {
         `${clock(at)} (${ago(at)})`);
 }
 
+// Says of each time in there anew how long ago it was.
+export function retellTimes(element) {
+    for (const one of element.querySelectorAll('time[title]')) {
+        const at = Date.parse(one.dateTime);
+        setText(one, `${clock(at)} (${ago(at)})`);
+    }
+}
+
 // When a job was enqueued: its id begins with that, in milliseconds.
 export function enqueuedAt(id) {
     let value = 0n;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Views that follow what happens: /events says when something did, and only then is it asked for.
+// Views that follow what happens: /events says when something did, and only then is it asked for. What
+// has no events is asked for now and then.
 
 import { query, stream } from './api.js';
 
@@ -33,7 +34,7 @@ export function happens(filter, signal, most) {
 }
 
 // Whether somebody would be disturbed if the view were drawn again.
-function inUse() {
+export function inUse() {
     return document.hidden || document.activeElement?.matches('input, textarea, select') ||
         document.getElementById('dialog').open || !getSelection().isCollapsed;
 }
@@ -48,4 +49,22 @@ export async function redrawOn(filter, signal, { pause = 1000, most = 15000 } = 
     while (!signal.aborted && inUse());
     if (!signal.aborted)
         dispatchEvent(new Event('tenax-redraw'));
+}
+
+const REREAD_MS = 3000;
+
+// Calls read() now and then while the page is visible, until the signal is given.
+export async function reread(read, signal) {
+    for (;;) {
+        await sleep(REREAD_MS);
+        while (document.hidden && !signal.aborted)
+            await new Promise((resolve) => { document.addEventListener('visibilitychange', resolve, { once: true }); });
+        if (signal.aborted)
+            return;
+        try {
+            await read();
+        } catch {
+            // the header says that the server is gone; what is shown stays
+        }
+    }
 }

@@ -4,7 +4,8 @@
 
 import { act, actionButton } from './act.js';
 import { ApiError, change, get } from './api.js';
-import { duration, empty, facts, h, heading, number, setText, shortId, time } from './dom.js';
+import { duration, empty, facts, h, heading, number, retellTimes, setText, shortId, time } from './dom.js';
+import { reread } from './live.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 
@@ -15,7 +16,8 @@ const DRAFT = {
 
 // --- the settings ---
 
-function settingsCard(s) {
+// done is called when the switch was thrown.
+function settingsCard(s, done) {
     const last = s.lastChange;
     return h('section', { class: 'card', 'aria-labelledby': 'switch' },
         h('div', { class: 'card-head' }, h('h2', { id: 'switch' }, 'Kill switch'),
@@ -23,7 +25,7 @@ function settingsCard(s) {
             h('div', { class: 'actions' }, actionButton(s.enabled ? 'Switch policies off' : 'Switch policies on', {
                 method: 'PUT', path: '/settings/retry', body: { enabled: !s.enabled },
                 text: s.enabled ? 'From the next failure on no retry policy decides.' : 'From the next failure on retry policies decide.',
-                done: redraw }, { danger: s.enabled }))),
+                done }, { danger: s.enabled }))),
         facts([['most retries of a job', number(s.globalMaxRetries)], ['without a policy', s.whenNoPolicy],
             ['default policy', s.defaultPolicyName || 'none'],
             ['last change', last ? h('span', null, time(last.at), ` by ${last.by ?? 'unknown'}`) : 'never']], true));
@@ -68,13 +70,18 @@ function point(text, message) {
     text.setSelectionRange(before + Number(at[2]) - 1, before + (lines[Number(at[1]) - 1]?.length ?? 0));
 }
 
-// queue: only failures of that queue are simulated; null: all.
+const versionOf = (policy) => policy?.metadata.resourceVersion ?? null;
+const textOf = (policy) => JSON.stringify(policy ?? DRAFT, null, 2);
+
+// queue: only failures of that queue are simulated; null: all. Returns {element, update}: the latter takes the policy
+// as it is now, null if it is gone. A draft that somebody has begun to change is left alone.
 function editor(policy, queue, simulates) {
+    const news = h('p', { class: 'hint', role: 'status' });
     const wrong = h('p', { class: 'error', role: 'alert' });
     const result = h('div', { class: 'simulation', 'aria-live': 'polite' }, empty('Not tried yet',
         'Simulate evaluates recent failures by the draft and by the policies of today.'));
     const text = h('textarea', { id: 'policy', class: 'code', rows: '22', spellcheck: 'false' },
-        JSON.stringify(policy ?? DRAFT, null, 2));
+        textOf(policy));
     const fail = (err) => {
         setText(wrong, err instanceof ApiError ? err.message : String(err.message ?? err));
         point(text, wrong.textContent);
@@ -109,22 +116,78 @@ function editor(policy, queue, simulates) {
     if (simulates)
         simulate();
     const applyButton = h('button', { type: 'button', class: 'action', onclick: apply }, 'Apply');
-    return h('div', { class: 'columns even' },
+    const take = (now) => {
+        policy = now;
+        text.value = textOf(now);
+        setText(wrong, '');
+        news.replaceChildren(`Somebody has changed it; this is version ${now.metadata.resourceVersion}.`);
+    };
+    let seen = versionOf(policy);
+    const update = (now) => {
+        if (versionOf(now) === seen)
+            return;
+        seen = versionOf(now);
+        if (!now)
+            news.replaceChildren('Somebody has deleted it meanwhile.');
+        else if (text.value === textOf(policy))
+            take(now);
+        else
+            news.replaceChildren(`Somebody has changed it meanwhile: it is version ${seen} now. `,
+                h('button', { type: 'button', class: 'quiet small', onclick: () => take(now) }, 'Take that instead'));
+    };
+    const element = h('div', { class: 'columns even' },
         h('section', { class: 'card', 'aria-labelledby': 'draft' }, h('h2', { id: 'draft' }, 'Draft'),
-            h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), text, wrong,
+            h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), text, wrong, news,
             h('div', { class: 'buttons left' }, h('button', { type: 'button', class: 'primary', onclick: simulate }, 'Simulate'), applyButton)),
         h('section', { class: 'card', 'aria-labelledby': 'result' }, h('h2', { id: 'result' }, queue ? `On recent failures of ${queue}` : 'On recent failures'), result));
+    return { element, update };
+}
+
+// --- the view ---
+
+async function read(signal) {
+    const [{ items }, settings] = await Promise.all([get('/retry-policies', signal), get('/settings/retry', signal)]);
+    return { items, settings };
+}
+
+function tabsOf(items, name) {
+    return h('nav', { class: 'tabs', 'aria-label': 'Policies' }, items.map((item) =>
+        h('a', { href: `#/policies/${encodeURIComponent(item.metadata.name)}`, 'data-row': true,
+            'aria-current': item.metadata.name === name ? 'page' : null }, item.metadata.name)),
+    h('a', { href: '#/policies/new', 'aria-current': name ? null : 'page' }, 'New policy'));
+}
+
+// What is drawn from a value, and drawn again when that has changed; the focus stays in its place.
+function drawn(value, build) {
+    let element = build(value), text = JSON.stringify(value);
+    return { get element() { return element; }, update(now) {
+        if (JSON.stringify(now) === text) {
+            retellTimes(element);
+            return;
+        }
+        const old = element, at = [...old.querySelectorAll('a, button')].indexOf(document.activeElement);
+        element = build(now);
+        text = JSON.stringify(now);
+        old.replaceWith(element);
+        element.querySelectorAll('a, button')[at]?.focus({ preventScroll: true });
+    } };
 }
 
 export async function policies([name], params, signal) {
-    const [{ items }, settings] = await Promise.all([get('/retry-policies', signal), get('/settings/retry', signal)]);
-    const chosen = items.find((item) => item.metadata.name === name) ?? null;
+    const { items, settings } = await read(signal);
+    const find = (all) => all.find((item) => item.metadata.name === name) ?? null;
+    const chosen = find(items);
     if (name && !chosen && name !== 'new')
         throw new Error(`There is no policy “${name}”.`);
-    return h('section', { class: 'view' }, heading('Policies'), settingsCard(settings),
-        h('nav', { class: 'tabs', 'aria-label': 'Policies' }, items.map((item) =>
-            h('a', { href: `#/policies/${encodeURIComponent(item.metadata.name)}`, 'data-row': true,
-                'aria-current': item === chosen ? 'page' : null }, item.metadata.name)),
-        h('a', { href: '#/policies/new', 'aria-current': chosen ? null : 'page' }, 'New policy')),
-        editor(chosen, params.get('queue'), params.has('simulate')));
+    const refresh = async () => {
+        const now = await read(signal);
+        card.update(now.settings);
+        tabs.update(now.items);
+        if (chosen)
+            edited.update(find(now.items));
+    };
+    const card = drawn(settings, (s) => settingsCard(s, () => refresh().catch(() => {}))), tabs = drawn(items, (all) => tabsOf(all, chosen && name));
+    const edited = editor(chosen, params.get('queue'), params.has('simulate'));
+    reread(refresh, signal); // no event tells of policies and settings
+    return h('section', { class: 'view' }, heading('Policies'), card.element, tabs.element, edited.element);
 }
