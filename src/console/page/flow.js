@@ -144,7 +144,8 @@ function picture(graph, chosen) {
 
 // Without a job: those that wait for others.
 async function start(signal) {
-    redrawOn({ event: 'job_blocked,job_unblocked,job_dead' }, signal, { pause: 2000, most: 30000 });
+    // New ones are job_enqueued as all others are; all of these are not worth a stream.
+    redrawOn({ event: 'job_blocked,job_unblocked,job_dead' }, signal, { pause: 2000, most: 5000 });
     const page = await gather({ status: 'blocked', order: 'desc' }, { limit: 30, requests: 3, signal });
     return h('section', { class: 'view' }, heading('Flow'),
         h('p', null, 'Jobs that wait for others. Open one to see what it waits for and what waits for it.'),
