@@ -105,10 +105,15 @@ test-builds: all
 	@tools/setup test
 	@$(SUITE) builds $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
 
+# What jobs can do, when they are kept in PostgreSQL: asked of the owner, and of a standby.
+IN_POSTGRES = batch cron enqueue filter gang report undo taskcluster
+
 ## test-postgres: what needs a PostgreSQL; each test starts one of its own
 test-postgres: all
 	@tools/setup test
 	@$(SUITE) postgres $(wildcard tests/postgres/*.test.js)
+	@TEST_POSTGRES=owner $(SUITE) postgres-owner $(IN_POSTGRES:%=tests/http/%.test.js)
+	@TEST_POSTGRES=standby $(SUITE) postgres-standby $(IN_POSTGRES:%=tests/http/%.test.js)
 
 ## test-failover: two hundred random blows to several servers on a PostgreSQL, under load; 20 min
 test-failover: all

@@ -40,14 +40,21 @@ TABLE_OF = {
 }
 OF_NO_TABLE = {
     "order": [{"asc", "desc"}, {"last_seen", "first_seen", "count", "last_hour"}],
-    "status": [{"ok", "read_only", "unreadable"}],  # of GET /health
+    "status": [{"ok", "read_only", "unreadable", "no_owner"}],  # of GET /health
     "event": [{"gap"}],  # in GET /events
     "messages": [{"taskcluster"}],  # likewise
-    "state": [{"running", "done", "stopped", "failed"}],  # of operations
+    "role": [{"owner"}],  # likewise
+    # of operations, of what of them can be undone, of retries with canaries
+    "state": [{"running", "done", "stopped", "failed"}, {"available", "running", "done", "expired"},
+              {"canary", "rest", "done", "failed", "stopped"}],
+    "outcome": [{"waiting", "succeeded"}],  # of a canary
+    # why an undo left a job as it was
+    "reason": [{"deleted", "in_flight", "ended", "changed", "retention", "unique_key", "alias", "group",
+                "gang", "budget", "unreadable"}],
     "trend": [{"new", "rising", "steady", "falling", "quiet"}],  # of a group of failures
     # of the actors of GET /audit; of operations
     "kind": [{"anonymous", "token", "certificate", "jwt", "hawk", "server"},
-             {"delete", "patch", "cancel", "retry"}],
+             {"delete", "patch", "cancel", "retry", "undo"}],
 }
 # Of documents: they are described by the lists that they are read by.
 OF_READERS = {"apiVersion", "action", "defaultAction", "operator", "mode", "retryLimitPer",

@@ -91,20 +91,38 @@ static bool has_peers(const void *health)
     return ((const struct health *)health)->servers.several;
 }
 
+/* This is written by a server that has the jobs; what a standby says is in server/cluster.c. */
+static bool has_jobs(const void *health)
+{
+    (void)health;
+    return true;
+}
+
+static bool is_standby(const void *health)
+{
+    (void)health;
+    return false;
+}
+
 static const struct shape_member health_members[] = {
-    {MEMBER_MADE("status", ALWAYS, "string (ok|read_only|unreadable)", write_health, NULL)},
+    {MEMBER_MADE("status", ALWAYS, "string (ok|read_only|unreadable|no_owner)", write_health,
+                 "no_owner: this server is a standby, and nobody has the jobs")},
     {MEMBER(struct reply, status.failure, "failure", IF_SET, "why it is not ok")},
-    {MEMBER_OBJECT(struct reply, status.jobs, "jobs", ALWAYS, &api_counts_shape, NULL)},
-    {MEMBER(struct reply, status.memory.waiting_bytes, "index_bytes", ALWAYS, NULL)},
-    {MEMBER(struct reply, status.disk_bytes, "disk_bytes", ALWAYS, NULL)},
-    {MEMBER_INNER("damaged", ALWAYS, &damaged_shape,
-                  "what was set apart, as bytes on the disk are not what was written")},
-    {MEMBER_INNER("clock", ALWAYS, &clock_shape,
-                  "the time that jobs go by, and the system's clock")},
+    {MEMBER_OBJECT(struct reply, status.jobs, "jobs", IF_SET, &api_counts_shape, NULL,
+                   .is_set = has_jobs)},
+    {MEMBER(struct reply, status.memory.waiting_bytes, "index_bytes", IF_SET, NULL,
+            .is_set = has_jobs)},
+    {MEMBER(struct reply, status.disk_bytes, "disk_bytes", IF_SET, NULL, .is_set = has_jobs)},
+    {MEMBER_INNER("damaged", IF_SET, &damaged_shape,
+                  "what was set apart, as bytes on the disk are not what was written",
+                  .is_set = has_jobs)},
+    {MEMBER_INNER("clock", IF_SET, &clock_shape, "the time that jobs go by, and the system's clock",
+                  .is_set = has_jobs)},
     {MEMBER(struct health, servers.role, "role", IF_SET,
-            "of several servers: owner, or standby, which says no more than status, role, owner, "
-            "epoch and durability",
+            "of several servers: owner; standby: it passes requests on to the owner",
             .is_set = has_peers)},
+    {MEMBER(struct health, servers.role, "owner", IF_SET,
+            "of a standby: the URL of the owner, if there is one", .is_set = is_standby)},
     {MEMBER(struct health, servers.epoch, "epoch", IF_SET, "of the owner", .is_set = has_peers)},
     {MEMBER(struct health, servers.durability, "durability", IF_SET,
             "what an acknowledgement is worth", .is_set = has_peers)},

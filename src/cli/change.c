@@ -74,7 +74,7 @@ static const struct option_def patch_options[] = {
 
 const struct subcommand retry_command = {
     .name = "retry",
-    .usage = "ID... [--completed] | FILTERS [--canary COUNT] [--rate COUNT] [--dry-run]",
+    .usage = "ID... [--completed] | FILTERS [--canary N] [--rate N] [--dry-run]",
     .summary = "bring dead jobs back",
     .about = "A dead job that is brought back is ready at once with all its retries; its "
              "earlier runs stay on record.\n"

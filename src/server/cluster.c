@@ -263,11 +263,11 @@ static void answer_health(struct cluster *c, struct http_exchange *x,
         buf_lit(&b, ",\"failure\":");
         json_write_string(&b, str_from(c->state.why));
     }
-    buf_lit(&b, ",\"role\":\"standby\",\"owner\":");
-    if (owner)
+    buf_lit(&b, ",\"role\":\"standby\"");
+    if (owner) {
+        buf_lit(&b, ",\"owner\":");
         json_write_string(&b, str_from(owner));
-    else
-        buf_lit(&b, "null");
+    }
     buf_print(&b, ",\"epoch\":%llu,\"durability\":", (unsigned long long)c->state.shard.epoch);
     json_write_string(&b, str_from(c->state.durability.text));
     buf_byte(&b, '}');

@@ -7,7 +7,9 @@
 //     node --test tests/http/*.test.js
 //
 // TENAX_BIN names another binary than build/tenax; TEST_IO_THREADS=2 has every server that is not
-// told otherwise serve its connections on so many threads. Every file starts servers of its own,
+// told otherwise serve its connections on so many threads; TEST_POSTGRES=owner has it keep its jobs in
+// a PostgreSQL (tests/http/postgres.js), and TEST_POSTGRES=standby asks another server that passes
+// requests on to it. Every file starts servers of its own,
 // each on a free port of the loopback and in a folder of its own. A server is ended by
 // SIGTERM and must then exit with 0; whatever is left when a file ends is killed by pid.
 //
@@ -39,6 +41,7 @@ function loadOpenapi() {
 
 const openapi = loadOpenapi();
 
+const postgres = process.env.TEST_POSTGRES ? require('./postgres') : null;
 const running = new Set();
 process.on('exit', () => {
     for (const child of running)
@@ -171,6 +174,10 @@ class Server {
         this.dir ??= makeDir();
         const own = this.bare ? [] : ['--root-dir', path.join(this.dir, 'root'), '--port', '0',
             '--admin-port', '0'];
+        if (process.env.TEST_POSTGRES && !this.bare) {
+            this.database ??= await postgres.database();
+            own.push('--postgres', this.database, '--lease', '1s');
+        }
         const all = ['serve', ...own, ...args];
         const child = spawn(BIN, all, {
             env: environment(withRetention(env)), stdio: ['ignore', 'pipe', 'pipe'],
@@ -194,7 +201,22 @@ class Server {
         assert.ok(match, `the line that says where: ${this.line}`);
         this.host = match[1];
         this.port = Number(match[2]);
+        if (this.database)
+            await this.join(args, env);
         return this;
+    }
+
+    // Until it has the jobs; and, if that is what is tested, a standby is asked instead of it.
+    async join(args, env) {
+        await until(async () => (await this.get('/health')).json?.role === 'owner', 'it owns the jobs');
+        if (process.env.TEST_POSTGRES !== 'standby')
+            return;
+        this.standby = new Server({ args: [...args, '--root-dir', path.join(this.dir, 'standby'), '--port', '0',
+            '--admin-port', '0', '--postgres', this.database, '--lease', '1s'], env, dir: this.dir, bare: true });
+        await this.standby.start();
+        this.owner = this.url();
+        ({ host: this.host, port: this.port, adminUrl: this.adminUrl } = this.standby);
+        await until(async () => (await this.get('/health')).json?.owner, 'the standby knows the owner');
     }
 
     listening(child) {
@@ -219,6 +241,8 @@ class Server {
 
     // Sends the signal and waits for the end: {code, signal}.
     async signal(name) {
+        await this.standby?.signal('SIGKILL'); // before it takes the jobs over
+        this.standby = null;
         this.child.kill(name);
         const end = await within(this.exit, () => `the server ends: ${this.stderr}`);
         this.child = null;
@@ -246,7 +270,9 @@ class Server {
     // Resolves with {status, headers, bytes, text, json}. A body that is neither text nor
     // bytes is sent as JSON.
     request(method, target, body, headers = {}) {
-        return this.ask(this.url(), method, target, body, headers);
+        // A standby has metrics of its own; tests want those of the jobs.
+        const base = this.standby && target.startsWith('/metrics') ? this.owner : this.url();
+        return this.ask(base, method, target, body, headers);
     }
 
     // The same of the admin listener.

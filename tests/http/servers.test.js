@@ -16,7 +16,7 @@ describe('a server by itself', () => {
             assert.equal(answer.status, 501);
             assert.match(answer.json.error, /--postgres/);
         }
-        const end = await run(['servers', '--url', server.url]);
+        const end = await run(['servers', '--url', server.url()]);
         assert.equal(end.code, 1);
         assert.match(end.stderr, /works by itself/);
     });
