@@ -38,7 +38,7 @@ static const struct option_def options[] = {
 const struct subcommand postgres_command = {
     .name = "postgres",
     .usage = WORDS " [DIR] --postgres URL [OPTIONS]",
-    .summary = "install, upgrade or check the schema tenax in PostgreSQL, or fill it",
+    .summary = "install, upgrade, check or fill the schema in PostgreSQL",
     .about =
         "install makes the schema `tenax` in the database, and the role tenax_producer, whose "
         "members may enqueue by SQL and do nothing else. upgrade brings a schema of an older "
