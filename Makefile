@@ -22,7 +22,7 @@ ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
 	test-crash-long test-builds test-clients test-postgres test-failover test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
-	bench-peers bench-growth bench-report test-bench
+	bench-peers bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -195,6 +195,11 @@ bench: all
 bench-peers: all
 	@tools/setup bench-peers
 	bench/peers.js $(BUILD)/tenax $(BUILD)/bench/load --json $(BUILD)/bench-peers.json
+
+## bench-postgres: Tenax on a PostgreSQL beside a queue of SELECT ... FOR UPDATE SKIP LOCKED; 2 min
+bench-postgres: all
+	@tools/setup test
+	bench/postgres.js $(BUILD)/tenax $(BUILD)/bench/load
 
 ## bench-growth: what a job costs with up to 30 million of them, 10,000 queues, 10,000 connections
 bench-growth: all
