@@ -321,7 +321,7 @@ struct forwarder *forwarder_new(const struct forwarder_settings *settings)
 }
 
 /* A stream is closed later. */
-static void give_up(struct forward *w)
+static void give_up(struct forward *w, const struct err *e)
 {
     struct http_exchange *x = w->x;
     fetch_abort(w->fetch);
@@ -330,23 +330,37 @@ static void give_up(struct forward *w)
         http_stream_abort(x);
         return;
     }
-    struct err e = err_make(ERR_STOPPING, "the server is stopping");
     w->x = NULL;
     http_on_gone(x, NULL, NULL);
-    w->owner->settings.refuse(w->owner->settings.ctx, x, &e);
+    w->owner->settings.refuse(w->owner->settings.ctx, x, e);
     forward_free(w);
+}
+
+static void give_up_all(struct forwarder *f, const struct err *e)
+{
+    struct list *at = f->under_way.next;
+    while (at != &f->under_way) {
+        struct forward *w = LIST_OF(at, struct forward, link);
+        at = at->next;
+        if (w->fetch)
+            give_up(w, e);
+    }
+}
+
+void forwarder_give_up(struct forwarder *f)
+{
+    const struct err e = err_make(
+        ERR_OWNER_LOST, "another server has the jobs now: whether this was acted on is not "
+                        "known");
+    give_up_all(f, &e);
 }
 
 void forwarder_free(struct forwarder *f)
 {
     if (!f)
         return;
-    struct list *at = f->under_way.next;
-    while (at != &f->under_way) {
-        struct forward *w = LIST_OF(at, struct forward, link);
-        at = at->next;
-        give_up(w);
-    }
+    const struct err e = err_make(ERR_STOPPING, "the server is stopping");
+    give_up_all(f, &e);
     fetcher_free(f->fetcher);
     f->closing = true;
     free_if_unused(f);

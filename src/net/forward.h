@@ -29,6 +29,9 @@ struct forwarder *forwarder_new(const struct forwarder_settings *settings);
  * before it may be closed. NULL is allowed. */
 void forwarder_free(struct forwarder *f);
 
+/* Ends what is under way, as the server that it went to answers no more: ERR_OWNER_LOST. */
+void forwarder_give_up(struct forwarder *f);
+
 /* Sends the request to the server at `url` ("http://10.0.0.7:7890"), with one more header if
  * `extra` ("Name: value") is not NULL. */
 void forwarder_send(struct forwarder *f, const char *url, const char *extra,

@@ -216,6 +216,9 @@ void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
  * has gone already, gone() is called in the next loop turn. NULL cancels it. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 
+/* Its body comes in pieces, and nobody has taken it yet. */
+bool http_in_pieces(const struct http_exchange *x);
+
 /* A pointer of the handler's own, kept with the exchange until it is answered; NULL at first. */
 void http_set_note(struct http_exchange *x, void *note);
 void *http_note(const struct http_exchange *x);

@@ -313,6 +313,11 @@ void http_stream_end(struct http_exchange *x)
     closed(ctx);
 }
 
+bool http_in_pieces(const struct http_exchange *x)
+{
+    return x->body == BODY_OFFERED;
+}
+
 void http_set_note(struct http_exchange *x, void *note)
 {
     x->note = note;

@@ -152,7 +152,8 @@ END $$;
 
 -- What the owner of the shard calls. It says whether somebody has to wake it.
 CREATE OR REPLACE FUNCTION tenax.inbox_sleep(shard_ bigint, asleep_ bigint) RETURNS void
-LANGUAGE sql SET synchronous_commit = off AS $$
+LANGUAGE sql AS $$
+    SELECT set_config('synchronous_commit', 'off', true);
     INSERT INTO tenax.inbox_reader (shard, asleep) VALUES (shard_, asleep_ <> 0)
         ON CONFLICT (shard) DO UPDATE SET asleep = excluded.asleep
 $$;

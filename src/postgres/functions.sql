@@ -104,10 +104,12 @@ END $$;
 
 -- Renews the lease. Nobody's data depends on a beat: if a crash forgets one, others see a change.
 CREATE OR REPLACE FUNCTION tenax.beat(shard_ bigint, epoch_ bigint) RETURNS bigint
-LANGUAGE plpgsql SET synchronous_commit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     fresh bigint;
 BEGIN
+    -- Until the end of the transaction: a SET of the function would end before its commit.
+    PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE tenax.lease SET beat = beat + 1 + floor(random() * 1000)::bigint
         WHERE shard = shard_ AND epoch = epoch_ AND owner IS NOT NULL RETURNING beat INTO fresh;
     IF fresh IS NULL THEN

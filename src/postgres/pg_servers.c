@@ -6,13 +6,17 @@
 
 #include "postgres/pg_shard.h"
 
+/* Nobody waits for a standby of PostgreSQL to hear of it: it may be away. */
+#define UNSYNCED "WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
+
 struct err pg_servers_note(struct pg *pg, int shard, const char *name, const char *address,
                            const char *version, const char *role, bool starting)
 {
     static const struct pg_statement note = {
         "servers_note",
-        "INSERT INTO tenax.servers AS s (shard, name, address, version, role) VALUES ($1::bigint, "
-        "$2::text, $3::text, $4::text, $5::text) ON CONFLICT (shard, name) DO UPDATE SET address = "
+        "INSERT INTO tenax.servers AS s (shard, name, address, version, role) SELECT $1::bigint, "
+        "$2::text, $3::text, $4::text, $5::text " UNSYNCED
+        " ON CONFLICT (shard, name) DO UPDATE SET address = "
         "excluded.address, version = excluded.version, role = excluded.role, seen = now(), started "
         "= CASE WHEN $6::bigint = 1 THEN now() ELSE s.started END"};
     struct pg_param params[] = {pg_number(shard),           pg_text(str_from(name)),
@@ -23,8 +27,9 @@ struct err pg_servers_note(struct pg *pg, int shard, const char *name, const cha
 
 struct err pg_servers_forget(struct pg *pg, int shard, const char *name)
 {
-    static const struct pg_statement forget = {
-        "servers_forget", "DELETE FROM tenax.servers WHERE shard = $1::bigint AND name = $2::text"};
+    static const struct pg_statement forget = {"servers_forget",
+                                               "DELETE FROM tenax.servers " UNSYNCED
+                                               " AND shard = $1::bigint AND name = $2::text"};
     struct pg_param params[] = {pg_number(shard), pg_text(str_from(name))};
     return pg_run(pg, &forget, params, 2, NULL);
 }

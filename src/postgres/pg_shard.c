@@ -50,7 +50,8 @@ struct err pg_shard_secret(struct pg *pg, int shard, unsigned char out[PG_SECRET
 
 bool pg_shard_went_back(const struct pg_shard *before, const struct pg_shard *now)
 {
-    return now->epoch < before->epoch || now->seq < before->seq || now->flushed < before->flushed;
+    /* `flushed` is written without waiting, and may go back. */
+    return now->epoch < before->epoch || now->seq < before->seq;
 }
 
 struct err pg_shard_take(struct pg *pg, int shard, const struct pg_shard *seen, const char *owner,

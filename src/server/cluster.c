@@ -105,7 +105,11 @@ static void on_member(void *ctx)
 static void on_wake(uv_async_t *wake)
 {
     struct cluster *c = wake->data;
+    uint64_t before = c->state.shard.epoch;
     member_read(c->member, &c->state);
+    /* One that is frozen never ends what it was asked. */
+    if (c->state.role != MEMBER_STANDBY || c->state.shard.epoch != before)
+        forwarder_give_up(c->forwarder);
     c->settings.changed(c->settings.ctx);
 }
 
@@ -208,8 +212,16 @@ const struct pg_settings *cluster_postgres(const struct cluster *c)
 
 void cluster_release(struct cluster *c)
 {
-    if (c->member && c->state.role == MEMBER_OWNER)
+    if (!c->member)
+        return;
+    member_read(c->member, &c->state);
+    if (c->state.role == MEMBER_OWNER)
         member_release(c->member);
+}
+
+void cluster_stand_aside(struct cluster *c)
+{
+    member_stand_aside(c->member);
 }
 
 struct err cluster_may_leave(const struct cluster *c)
@@ -337,6 +349,12 @@ void cluster_answer(struct cluster *c, struct http_exchange *x, const struct htt
     } else {
         pass_on(c, owner, x, req, admin);
     }
+}
+
+void cluster_refuse(struct http_exchange *x, const char *why)
+{
+    const struct err err = err_make(ERR_NO_OWNER, "%s", why);
+    refuse(NULL, x, &err);
 }
 
 /* --- the owner --- */

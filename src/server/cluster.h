@@ -50,10 +50,14 @@ mono cluster_owned_until(void *c);
 NODISCARD struct err cluster_may_leave(const struct cluster *c);
 /* After the last commit. */
 void cluster_release(struct cluster *c);
+/* This server does not become the owner any more. */
+void cluster_stand_aside(struct cluster *c);
 
 /* Answers as a standby: of itself, or by passing the request on. */
 void cluster_answer(struct cluster *c, struct http_exchange *x, const struct http_request *req,
                     bool admin);
+/* Answers that no server has the jobs, so that it is tried again. */
+void cluster_refuse(struct http_exchange *x, const char *why);
 /* Who really sends a request that another server has passed on to the owner: *real is the request
  * as that server got it, *admin by which of its listeners. False: it was refused. */
 bool cluster_admit(struct cluster *c, struct http_exchange *x, const struct http_request *req,

@@ -16,6 +16,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/utf8.h"
 #include "postgres/pg_inbox.h"
 
 #define ROWS_MAX 500
@@ -110,6 +111,10 @@ static void note_answer(struct row *row, const struct err *e)
         row->inbox->postponed = true;
     else
         row->refused = *e;
+    /* A message that was cut off within a character is no text for PostgreSQL. */
+    char *text = row->refused.msg;
+    for (size_t at; row->refused.code != ERR_OK && text[at = utf8_check(str_from(text))];)
+        text[at] = '?';
 }
 
 static void on_enqueued(void *ctx, const struct reply *r)

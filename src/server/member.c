@@ -34,7 +34,7 @@ struct member {
     pthread_cond_t released; /* state.role is not OWNER any more, or the thread has ended */
     struct member_state state;
     _Atomic int64_t owned_until;
-    _Atomic bool stop, release;
+    _Atomic bool stop, release, aside;
     int wake; /* eventfd: one of the two above */
     struct rng rng;
     mono seen_since; /* since when (epoch, beat) are as in state.shard */
@@ -254,7 +254,7 @@ static struct err stand_by(struct member *m)
     TRY(look(m, &now));
     bool free = !now.owned;
     bool silent = has_passed(pg_after(m->seen_since, now.lease));
-    if ((free || silent) && has_passed(m->settings.not_before))
+    if ((free || silent) && has_passed(m->settings.not_before) && !atomic_load(&m->aside))
         return take(m, &now);
     return err_none();
 }
@@ -408,13 +408,13 @@ struct err member_start(const struct member_settings *settings, struct member **
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&m->released, &clock);
     pthread_condattr_destroy(&clock);
-    struct err err = connect_first(m);
+    struct err err = settings->patient ? err_make(ERR_POSTGRES, "PostgreSQL has not been asked yet")
+                                       : connect_first(m);
     if (err.code != ERR_OK && !settings->patient) {
         member_free(m);
         return err;
     }
     if (err.code != ERR_OK) {
-        disconnect(m);
         m->state.reached = false;
         snprintf(m->state.why, sizeof m->state.why, "%s", err.msg);
     }
@@ -451,6 +451,11 @@ void member_release(struct member *m)
             break;
     }
     pthread_mutex_unlock(&m->lock);
+}
+
+void member_stand_aside(struct member *m)
+{
+    atomic_store(&m->aside, true);
 }
 
 void member_stop(struct member *m)

@@ -63,6 +63,8 @@ void member_read(struct member *m, struct member_state *out);
 mono member_owned_until(void *m);
 /* Gives the shard up, after the last commit; waits until PostgreSQL knows, or the lease is over. */
 void member_release(struct member *m);
+/* It takes the shard no more. */
+void member_stand_aside(struct member *m);
 /* Ends the thread, and the server is gone from the list. NULL is fine. */
 void member_stop(struct member *m);
 

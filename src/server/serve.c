@@ -259,6 +259,9 @@ static void close_all(struct server *s)
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->inbox)
         inbox_stop(s->inbox);
+    /* A commit that hangs ends with the lease, which then is not renewed. */
+    if (s->cluster && s->backend && !backend_is_idle(s->backend))
+        cluster_release(s->cluster);
     if (s->backend)
         backend_free(s->backend);
     inbox_free(s->inbox);
@@ -478,6 +481,10 @@ int serve_main(int argc, char **argv)
     s.started_ticks = env_ticks(NULL);
     serve_open_loop(&s);
     struct err err = start(&s);
+    /* The jobs were lost while they were being taken over: others may do better. */
+    if (s.cluster && cluster_role(s.cluster) != MEMBER_STANDBY &&
+        (err.code == ERR_FENCED || err.code == ERR_POSTGRES))
+        serve_fail(&s, &err);
     if (err.code != ERR_OK) {
         fprintf(stderr, "tenax serve: %s\n", err.msg);
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
@@ -489,6 +496,7 @@ int serve_main(int argc, char **argv)
     if (err.code == ERR_OK && s.leaving && s.code == 0) {
         cluster_release(s.cluster);
         handover_go(&s.handover);
+        s.code = 74;
     }
     close_all(&s);
     if (err.code == ERR_OK)

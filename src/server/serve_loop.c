@@ -177,6 +177,8 @@ static void on_drain_limit(uv_timer_t *t)
 void serve_stop(struct server *s, uint64_t limit_ms)
 {
     s->stopping = true;
+    if (s->cluster && !s->backend)
+        cluster_stand_aside(s->cluster);
     if (s->inbox)
         inbox_stop(s->inbox);
     if (s->backend)

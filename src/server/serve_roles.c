@@ -3,7 +3,7 @@
 /* One of several servers: what it answers as a standby and as the owner, and how it leaves the jobs
  * to another one. */
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include "base/log.h"
 #include "server/serve_internal.h"
@@ -20,7 +20,11 @@ static int socket_of(const struct listener *l)
  * counts any more. Returns only if it cannot begin anew. */
 static void begin_anew(struct server *s)
 {
-    s->handover = (struct handover){socket_of(&s->primary), socket_of(&s->admin), 0};
+    if (!s->leaving)
+        s->handover = (struct handover){socket_of(&s->primary), socket_of(&s->admin), 0};
+    /* One that has not even begun to answer leaves it to others first. */
+    if (!s->answers)
+        s->handover.rest_ms = 2 * s->settings.lease.ms;
     log_warn("going on as a standby");
     handover_go(&s->handover);
 }
@@ -33,7 +37,8 @@ void serve_fail(struct server *s, const struct err *err)
         log_error("PostgreSQL has lost commits that were acknowledged, stopping: see \"When "
                   "PostgreSQL has lost commits\" in docs/several-servers.md: %s",
                   err->msg);
-    else if (s->cluster && (err->code == ERR_FENCED || err->code == ERR_POSTGRES))
+    else if (s->cluster && (!s->stopping || s->leaving) &&
+             (err->code == ERR_FENCED || err->code == ERR_POSTGRES))
         begin_anew(s);
     else
         log_error("the store failed, stopping: %s", err->msg);
@@ -48,9 +53,9 @@ void serve_leave(struct server *s)
     int rest = (int)(2 * s->settings.lease.ms);
     s->handover = (struct handover){0, 0, rest};
     if (socket_of(&s->primary))
-        s->handover.primary = dup(socket_of(&s->primary));
+        s->handover.primary = fcntl(socket_of(&s->primary), F_DUPFD_CLOEXEC, 3);
     if (socket_of(&s->admin))
-        s->handover.admin = dup(socket_of(&s->admin));
+        s->handover.admin = fcntl(socket_of(&s->admin), F_DUPFD_CLOEXEC, 3);
     serve_stop(s, LEAVE_MS);
 }
 
@@ -67,6 +72,12 @@ void serve_on_cluster(void *ctx)
     struct server *s = ctx;
     if (cluster_role(s->cluster) == MEMBER_OWNER && !s->backend && !s->stopping)
         uv_stop(&s->loop);
+    /* It was the owner for a moment that nobody here has seen. */
+    if (cluster_role(s->cluster) == MEMBER_OVER && !s->backend && !s->stopping) {
+        const struct err err = err_make(ERR_FENCED, "this server owns the jobs no more");
+        serve_fail(s, &err);
+        return;
+    }
     if (cluster_role(s->cluster) == MEMBER_STANDBY && cluster_has_lost(s->cluster)) {
         const struct err err = err_make(ERR_POSTGRES_LOST, "a fail-over has lost commits");
         serve_fail(s, &err);
@@ -80,6 +91,12 @@ static void serve(struct server *s, struct http_exchange *x, const struct http_r
     struct http_request real;
     if (!s->answers) {
         cluster_answer(s->cluster, x, req, admin);
+        return;
+    }
+    /* It came before this server had the jobs, and was gathered for the owner of then. */
+    if (s->cluster && router_takes_pieces(s->router, req->method, req->path) &&
+        !http_in_pieces(x)) {
+        cluster_refuse(x, "this server has just taken the jobs over");
         return;
     }
     if (s->cluster && req->forwarded.at) {
