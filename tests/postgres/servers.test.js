@@ -256,6 +256,31 @@ describe('the owner', () => {
   });
 });
 
+describe('with a standby of PostgreSQL that is away', () => {
+  let all;
+  before(async () => { all = await together(2, { args: LEASE }); });
+  after(() => all?.stop());
+
+  it('commits wait, and the owner stays the owner', async () => {
+    const [owner, standby] = all.members;
+    const lease = () => all.postgres.rows('SELECT epoch, beat FROM tenax.lease');
+    const [[epoch, beat]] = await lease();
+    await all.postgres.rows("ALTER SYSTEM SET synchronous_standby_names = 'missing'");
+    await all.postgres.rows('SELECT pg_reload_conf()');
+    await until(async () => await all.postgres.value('SHOW synchronous_standby_names') === 'missing', 'it is read');
+    let answered = false;
+    const waiting = enqueue(standby, 'waits', 1).then((answer) => { answered = true; return answer; });
+    await sleep(3500); // several leases
+    const [[epochNow, beatNow]] = await lease();
+    assert.deepStrictEqual([epochNow, answered], [epoch, false]);
+    assert.notStrictEqual(beatNow, beat);
+    await all.postgres.rows('ALTER SYSTEM RESET synchronous_standby_names');
+    await all.postgres.rows('SELECT pg_reload_conf()');
+    assert.strictEqual((await waiting).status, 201);
+    assert.strictEqual((await owner.health()).epoch, Number(epoch));
+  });
+});
+
 describe('with access control', () => {
   let all, owner, standby, admin;
   before(async () => {
