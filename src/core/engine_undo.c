@@ -97,7 +97,8 @@ static void resume_state(const struct undo_entry *entry, instant now, struct job
                     : STR("scheduled again: a command took it from its worker, and was undone");
 }
 
-/* Whether a job has the key that was enqueued since the change. Others had it beside this one. */
+/* Whether a job has the key that was enqueued since the change, or in its millisecond. Others had
+ * it beside this one. */
 static struct err is_key_taken(struct engine *e, instant now, const struct undo_entry *entry,
                                const struct job *job, struct arena *a, bool *taken)
 {
@@ -106,7 +107,7 @@ static struct err is_key_taken(struct engine *e, instant now, const struct undo_
     if (!engine_unique_holds(job->unique_while, job->state.status))
         return err_none();
     TRY(engine_unique_find(e, now, job->unique_key, a, &holder, taken));
-    *taken = *taken && !id_eq(holder.id, job->id) && id_time(holder.id).ms > entry->at.ms;
+    *taken = *taken && !id_eq(holder.id, job->id) && id_time(holder.id).ms >= entry->at.ms;
     return err_none();
 }
 

@@ -163,7 +163,7 @@ static void a_unique_key_and_an_alias_that_others_took_keep_it_out(void **state)
     aliased.options.alias = STR("a");
     struct id id = rig_add_spec(r, &spec), other = rig_add_spec(r, &aliased);
     struct undo_entry entry = removed(r, id), second = removed(r, other);
-    rig_turn_after(r, 1);
+    rig_turn(r);
     struct id taken = rig_add_spec(r, &spec);
     rig_add_spec(r, &aliased);
     assert_int_equal(undo(r, &entry), UNDO_UNIQUE_KEY);
@@ -183,7 +183,7 @@ static void two_jobs_that_had_a_key_together_both_come_back(void **state)
     rig_turn(r);
     struct id second = rig_add_spec(r, &spec);
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
-    rig_turn(r);
+    rig_turn_after(r, 1);
     struct undo_entry a = removed(r, first), b = removed(r, second);
     assert_int_equal(undo(r, &a), UNDO_DONE);
     assert_int_equal(undo(r, &b), UNDO_DONE);
