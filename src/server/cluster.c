@@ -158,7 +158,8 @@ struct err cluster_open(const struct cluster_settings *settings, struct cluster 
     member.pg.purpose = "member";
     TRY(member_start(&member, &c->member));
     member_read(c->member, &c->state);
-    log_info("%s is one of the servers on PostgreSQL: %s", c->address, c->state.durability.text);
+    log_info("%s is one of the servers on PostgreSQL%s%s", c->address,
+             *c->state.durability.text ? ": " : "", c->state.durability.text);
     return err_none();
 }
 
