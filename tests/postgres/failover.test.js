@@ -153,7 +153,8 @@ it(`${ROUNDS} blows under load`, async (t) => {
       const name = names[below(names.length)];
       const before = performance.now();
       const mend = await BLOWS[name](owner, all, below);
-      await load.handout();
+      const handed = load.handed;
+      await Promise.race([load.handout(), until(() => load.handed > handed, `a job is handed out after ${name} in round ${round}`)]);
       (times[name] ??= []).push(performance.now() - before);
       await mend();
       const more = load.acknowledged.size + 20;
