@@ -35,7 +35,7 @@ struct cluster {
     struct member_state state; /* as read last */
     struct forwarder *forwarder;
     struct fetch_tls tls;
-    uint64_t admitted, turned_away; /* requests that others have passed on */
+    uint64_t admitted; /* requests that others have passed on */
 };
 
 /* --- settings --- */
@@ -366,7 +366,6 @@ bool cluster_admit(struct cluster *c, struct http_exchange *x, const struct http
     struct forwarded *f = ARENA_NEW(req->arena, struct forwarded);
     struct err err = forwarded_read(req, c->state.epoch, secret_of(c), f);
     if (err.code != ERR_OK) {
-        c->turned_away++;
         refuse(c, x, &err);
         return false;
     }
