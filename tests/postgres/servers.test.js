@@ -197,6 +197,9 @@ describe('the owner', () => {
     const other = all.members.find((m) => m !== owner);
     const stream = take(other.url, 'streamed');
     await until(() => stream.status === 200, 'the stream is open');
+    // It looks once a second who else is there.
+    await until(async () => (await owner.get('/servers')).servers.filter((s) => Date.now() - s.last_seen < 4000)
+      .length === all.members.length, 'the owner has heard of the others');
     const end = await tenax(['step-down', '--url', other.url]);
     assert.strictEqual(end.code, 0, end.stderr);
     assert.match(end.stdout, /has the jobs, after \d+ ms/);
