@@ -39,6 +39,11 @@ mono pg_after(mono from, span s)
     return (mono){from.ns + s.ms * NS_IN_MS};
 }
 
+void pg_pause(span s)
+{
+    poll(NULL, 0, (int)s.ms);
+}
+
 mono pg_deadline(const struct pg *pg)
 {
     if (pg->ask)

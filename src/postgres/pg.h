@@ -37,6 +37,8 @@ struct pg_settings {
 /* What a call may last: the end of it, by pg_now. */
 mono pg_now(void);
 mono pg_after(mono from, span s);
+/* Sleeps: between two tries. */
+void pg_pause(span s);
 
 /* The URL with stars in the place of a password, for messages. Replaces out. */
 void pg_mask(const char *url, struct buf *out);

@@ -48,12 +48,6 @@ struct err pg_shard_secret(struct pg *pg, int shard, unsigned char out[PG_SECRET
     return found ? err_none() : err_make(ERR_NOT_FOUND, "the servers have no secret");
 }
 
-bool pg_shard_went_back(const struct pg_shard *before, const struct pg_shard *now)
-{
-    /* `flushed` is written without waiting, and may go back. */
-    return now->epoch < before->epoch || now->seq < before->seq;
-}
-
 struct err pg_shard_take(struct pg *pg, int shard, const struct pg_shard *seen, const char *owner,
                          const char *address, span lease, uint64_t *epoch)
 {

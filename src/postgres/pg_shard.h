@@ -30,7 +30,11 @@ struct pg_shard {
 /* ERR_NOT_FOUND: there is no such shard. */
 NODISCARD struct err pg_shard_read(struct pg *pg, int shard, struct pg_shard *out);
 /* Whether PostgreSQL, asked later, knows less than before: a fail-over has lost commits. */
-bool pg_shard_went_back(const struct pg_shard *before, const struct pg_shard *now);
+static inline bool pg_shard_went_back(const struct pg_shard *before, const struct pg_shard *now)
+{
+    /* `flushed` is written without waiting, and may go back. */
+    return now->epoch < before->epoch || now->seq < before->seq;
+}
 
 /* Takes the shard, if (epoch, beat) are still what was seen: *epoch is the new one. All earlier
  * commits are durable then, and no commit of an earlier epoch is possible any more. ERR_CONFLICT if

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/log_postgres.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #include "store/batch_bytes.h"
 
 /* Between two tries to connect. */
-#define PAUSE_MS   50
+#define PAUSE      ((span){50})
 #define TIMEOUT_MS 10000
 
 struct log_postgres {
@@ -123,7 +122,7 @@ NODISCARD static struct err connect_again(struct log_postgres *l, uint64_t *seq)
 {
     struct err e;
     while ((e = connect_once(l, seq)).code == ERR_POSTGRES && pg_now().ns < until(l).ns)
-        poll(NULL, 0, PAUSE_MS);
+        pg_pause(PAUSE);
     return e;
 }
 

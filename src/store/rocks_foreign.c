@@ -13,29 +13,18 @@
 #include "base/must.h"
 #include "postgres/pg_log.h"
 #include "postgres/pg_shard.h"
+#include "store/copy_mark.h"
 #include "store/folder.h"
-#include "store/reader.h"
 #include "store/records.h"
 #include "store/rocks_internal.h"
 #include "store/rocks_manifest.h"
 
-/* What follows the number of the last batch in the record of it. */
-#define MARK_VERSION 1
-
 #define LOAD_BYTES ((size_t)1024 * 1024)
-
-/* Of which database, shard and epoch the tables are. */
-struct mark {
-    char cluster[16];
-    uint64_t number, shard, epoch;
-    bool own; /* the batch was committed by this server, so that it had been acknowledged */
-    uint64_t held;
-};
 
 struct foreign {
     struct rocks_foreign settings;
     char *root;
-    struct mark mark;         /* of what is written: cluster, shard and epoch */
+    struct copy_mark mark;    /* of what is written: cluster, shard and epoch */
     uint64_t opened_at;       /* batches after this one are the store's own */
     _Atomic uint64_t applied; /* the last batch that tables have */
     struct records *records;
@@ -66,36 +55,18 @@ void rocks_foreign_free(struct foreign *f)
 
 void rocks_foreign_mark(const struct rocks *r, uint64_t number, struct writer *w)
 {
-    const struct mark *m = &r->foreign->mark;
-    writer_byte(w, MARK_VERSION);
-    writer_bytes(w, m->cluster, sizeof m->cluster);
-    writer_varint(w, m->shard);
-    writer_varint(w, m->epoch);
-    writer_byte(w, number > r->foreign->opened_at);
-    writer_varint(w, r->held);
+    struct copy_mark m = r->foreign->mark;
+    m.own = number > r->foreign->opened_at;
+    m.held = r->held;
+    copy_mark_write(&m, w);
 }
 
-static bool read_mark(struct str value, struct mark *m)
-{
-    struct reader r = {.value = value};
-    m->number = reader_varint(&r, "number", UINT64_MAX);
-    unsigned version = reader_byte(&r, "version", UINT8_MAX);
-    const char *cluster = reader_bytes(&r, "cluster", sizeof m->cluster);
-    if (cluster)
-        memcpy(m->cluster, cluster, sizeof m->cluster);
-    m->shard = reader_varint(&r, "shard", INT32_MAX);
-    m->epoch = reader_varint(&r, "epoch", UINT64_MAX);
-    m->own = reader_byte(&r, "own", 1);
-    m->held = reader_varint(&r, "held", UINT64_MAX);
-    return !r.bad && version == MARK_VERSION && reader_left(&r) == 0;
-}
-
-NODISCARD static struct err get_mark(struct rocks *r, bool *found, struct mark *m)
+NODISCARD static struct err get_mark(struct rocks *r, bool *found, struct copy_mark *m)
 {
     char *text = NULL;
     size_t len;
     char *at = rocksdb_get(r->db, r->reading, "S", 1, &len, &text);
-    *found = at && read_mark((struct str){at, len}, m);
+    *found = at && copy_mark_read((struct str){at, len}, m);
     rocksdb_free(at);
     return rocks_err_of_tables(r, text, ERR_STORE);
 }
@@ -129,7 +100,7 @@ NODISCARD static struct err open_anew(struct rocks *r)
     return rocks_open_db(r);
 }
 
-NODISCARD static struct err set_aside(struct rocks *r, const struct mark *m)
+NODISCARD static struct err set_aside(struct rocks *r, const struct copy_mark *m)
 {
     struct buf name = {0};
     rocks_close_db(r);
@@ -179,24 +150,7 @@ NODISCARD static struct err load(struct rocks *r, uint64_t flushed)
 
 /* --- deciding --- */
 
-/* What was found, and whether the copy is to be kept. */
-static enum rocks_foreign_start judge(const struct rocks *r, bool found, const struct mark *m,
-                                      const struct pg_log_place *p)
-{
-    const struct foreign *f = r->foreign;
-    if (!found)
-        return ROCKS_FOREIGN_NEW;
-    if (m->shard != (uint64_t)f->settings.log.shard ||
-        memcmp(m->cluster, p->cluster, sizeof m->cluster) != 0)
-        return ROCKS_FOREIGN_STALE;
-    if (p->known && m->number <= p->last)
-        return ROCKS_FOREIGN_KEPT;
-    if (m->epoch < p->oldest && m->number <= p->seq)
-        return ROCKS_FOREIGN_STALE;
-    return m->own || m->number > p->seq ? ROCKS_FOREIGN_LOST : ROCKS_FOREIGN_STALE;
-}
-
-NODISCARD static struct err err_of_lost(const struct rocks *r, const struct mark *m,
+NODISCARD static struct err err_of_lost(const struct rocks *r, const struct copy_mark *m,
                                         const struct pg_log_place *p)
 {
     return err_make(ERR_POSTGRES_LOST,
@@ -270,7 +224,7 @@ NODISCARD static struct err err_of_opening(struct rocks *r, struct err e)
 /* --- opening --- */
 
 /* Damage is no error here. */
-NODISCARD static struct err look_at_copy(struct rocks *r, bool *found, struct mark *m)
+NODISCARD static struct err look_at_copy(struct rocks *r, bool *found, struct copy_mark *m)
 {
     *found = false;
     TRY(make_folders(r));
@@ -288,7 +242,7 @@ NODISCARD static struct err look_at_copy(struct rocks *r, bool *found, struct ma
 }
 
 /* Whether the copy could be brought up to date. */
-NODISCARD static struct err bring_up_to_date(struct rocks *r, const struct mark *m, bool *done)
+NODISCARD static struct err bring_up_to_date(struct rocks *r, const struct copy_mark *m, bool *done)
 {
     if (!r->held_known)
         r->held = m->held;
@@ -303,7 +257,7 @@ NODISCARD static struct err bring_up_to_date(struct rocks *r, const struct mark 
 NODISCARD static struct err open_copy(struct rocks *r)
 {
     struct foreign *f = r->foreign;
-    struct mark m = {0};
+    struct copy_mark m = {0};
     struct pg_log_place p;
     bool found, done = false;
     TRY(look_at_copy(r, &found, &m));
@@ -311,7 +265,7 @@ NODISCARD static struct err open_copy(struct rocks *r)
     TRY(pg_log_place(f->pg, f->settings.log.shard, m.epoch, &p));
     take_mark(r, &p);
     if (f->state.start == ROCKS_FOREIGN_KEPT)
-        f->state.start = judge(r, found, &m, &p);
+        f->state.start = copy_mark_judge(found ? &m : NULL, f->settings.log.shard, &p);
     if (f->state.start == ROCKS_FOREIGN_LOST) {
         if (!f->settings.accept_loss)
             return err_of_lost(r, &m, &p);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_MEMBER_INTERNAL_H
+#define SERVER_MEMBER_INTERNAL_H
+
+/* The parts of a member: what it decides at each step (member_step.c), and the thread that makes
+ * these steps (member.c). The simulator makes them without one. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/rng.h"
+#include "server/member.h"
+
+struct member {
+    struct member_settings settings;
+    struct pg *pg; /* NULL: to be opened again */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t released; /* state.role is not OWNER any more, or the thread has ended */
+    struct member_state state;
+    _Atomic int64_t owned_until;
+    _Atomic bool stop, release, aside;
+    int wake; /* eventfd: one of the two above */
+    struct rng rng;
+    mono seen_since; /* since when (epoch, beat) are as in state.shard */
+    mono noted;
+    bool said; /* that it starts */
+    bool complained;
+};
+
+/* m is zeroed. The seed decides how long it rests. */
+void member_init(struct member *m, const struct member_settings *settings, uint64_t seed);
+void member_fini(struct member *m);
+
+enum member_role member_role_of(struct member *m);
+/* The first connection, and what is read once of it. */
+NODISCARD struct err member_connect(struct member *m);
+/* It connects again at the next step. */
+void member_disconnect(struct member *m);
+/* Looks, takes the shard, renews the lease or gives it up, as is due. One connection for all: what
+ * breaks it is tried again until the lease is over. */
+void member_step(struct member *m);
+/* How long it may rest until the next step, unless there is something to do before. */
+int64_t member_rest_ms(struct member *m);
+/* The server is gone from the list, if PostgreSQL answers soon. */
+void member_say_farewell(struct member *m);
+
+#endif

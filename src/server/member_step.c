@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a member decides, and what it asks PostgreSQL for it: no thread, no sleep. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "postgres/pg_schema.h"
+#include "server/member_internal.h"
+
+/* Looked at, or renewed, so often in a lease. */
+#define STEPS 5
+/* How often a server says that it is there, and reads who else is. */
+#define NOTE_MS 1000
+/* While it is stopped it waits so long for PostgreSQL at most. */
+#define FAREWELL_MS 1000
+/* No statement may take longer: a peer that is gone must be noticed within a lease. */
+#define TIMEOUT_MIN_MS 500
+
+/* --- beginning and end --- */
+
+void member_init(struct member *m, const struct member_settings *settings, uint64_t seed)
+{
+    pthread_condattr_t clock;
+    m->settings = *settings;
+    m->wake = -1;
+    m->rng = rng_from_seed(seed);
+    m->state.reached = true;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->released, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+/* --- what others see --- */
+
+static void change(struct member *m)
+{
+    m->settings.changed(m->settings.ctx);
+}
+
+static void set_reached(struct member *m, const struct err *err)
+{
+    pthread_mutex_lock(&m->lock);
+    bool was = m->state.reached;
+    m->state.reached = err->code == ERR_OK;
+    if (err->code != ERR_OK)
+        snprintf(m->state.why, sizeof m->state.why, "%s", err->msg);
+    pthread_mutex_unlock(&m->lock);
+    if (err->code != ERR_OK && (was || !m->complained))
+        log_warn("PostgreSQL: %s", err->msg);
+    else if (err->code == ERR_OK && !was && m->complained)
+        log_warn("PostgreSQL answers again");
+    m->complained = err->code != ERR_OK;
+    if (was != (err->code == ERR_OK))
+        change(m);
+}
+
+static void set_role(struct member *m, enum member_role role, uint64_t epoch, const char *why)
+{
+    pthread_mutex_lock(&m->lock);
+    m->state.role = role;
+    m->state.epoch = epoch;
+    if (why)
+        snprintf(m->state.why, sizeof m->state.why, "%s", why);
+    if (role != MEMBER_OWNER)
+        pthread_cond_broadcast(&m->released);
+    pthread_mutex_unlock(&m->lock);
+    change(m);
+}
+
+enum member_role member_role_of(struct member *m)
+{
+    pthread_mutex_lock(&m->lock);
+    enum member_role role = m->state.role;
+    pthread_mutex_unlock(&m->lock);
+    return role;
+}
+
+mono member_owned_until(void *m)
+{
+    return (mono){atomic_load(&((struct member *)m)->owned_until)};
+}
+
+/* The lease was asked for, or renewed, after `from`. It is not used to its very end: what is on its
+ * way then needs time, too. */
+static void own_from(struct member *m, mono from)
+{
+    int64_t ms = m->settings.lease.ms;
+    atomic_store(&m->owned_until, pg_after(from, (span){ms - ms / 10}).ns);
+}
+
+static bool has_passed(mono at)
+{
+    return pg_now().ns >= at.ns;
+}
+
+/* --- the connection --- */
+
+/* For an owner a statement ends with its lease. */
+static mono deadline(void *ctx)
+{
+    struct member *m = ctx;
+    int64_t ms = m->settings.lease.ms / 2;
+    mono patient = pg_after(pg_now(), (span){ms < TIMEOUT_MIN_MS ? TIMEOUT_MIN_MS : ms});
+    mono own = member_owned_until(m);
+    return own.ns && own.ns < patient.ns ? own : patient;
+}
+
+/* All that is read here may have changed in between, even to another PostgreSQL. */
+static struct err prepare(struct member *m)
+{
+    struct pg_durability durability;
+    unsigned char secret[PG_SECRET_BYTES];
+    TRY(pg_schema_require(m->pg));
+    TRY(pg_listen(m->pg, PG_LEASE_CHANNEL));
+    TRY(pg_durability_read(m->pg, &durability));
+    TRY(pg_shard_secret(m->pg, m->settings.shard, secret));
+    pthread_mutex_lock(&m->lock);
+    m->state.durability = durability;
+    memcpy(m->state.secret, secret, sizeof secret);
+    m->state.has_secret = true;
+    pthread_mutex_unlock(&m->lock);
+    return err_none();
+}
+
+struct err member_connect(struct member *m)
+{
+    TRY(pg_open(&m->settings.pg, &m->pg));
+    return prepare(m);
+}
+
+void member_disconnect(struct member *m)
+{
+    pg_close(m->pg);
+    m->pg = NULL;
+}
+
+static struct err connect_again(struct member *m)
+{
+    struct pg_settings pg = m->settings.pg;
+    pg.timeout = (span){(deadline(m).ns - pg_now().ns) / 1000000 + 1};
+    TRY(pg_open(&pg, &m->pg));
+    pg_until(m->pg, deadline(m));
+    struct err err = prepare(m);
+    if (err.code != ERR_OK)
+        member_disconnect(m);
+    return err;
+}
+
+/* --- the list of servers --- */
+
+struct gathering {
+    struct pg_server at[MEMBER_SERVERS_MAX];
+    size_t count;
+};
+
+static struct err gather(void *ctx, const struct pg_server *server)
+{
+    struct gathering *g = ctx;
+    if (g->count < MEMBER_SERVERS_MAX)
+        g->at[g->count++] = *server;
+    return err_none();
+}
+
+static struct err note(struct member *m)
+{
+    const struct member_settings *s = &m->settings;
+    struct gathering *g = ALLOC(struct gathering);
+    const char *role = member_role_of(m) == MEMBER_OWNER ? "owner" : "standby";
+    struct err err =
+        pg_servers_note(m->pg, s->shard, s->name, s->address, TENAX_VERSION, role, !m->said);
+    if (err.code == ERR_OK)
+        err = pg_servers_each(m->pg, s->shard, gather, g);
+    if (err.code == ERR_OK) {
+        m->said = true;
+        m->noted = pg_now();
+        pthread_mutex_lock(&m->lock);
+        memcpy(m->state.servers, g->at, g->count * sizeof *g->at);
+        m->state.count = g->count;
+        m->state.servers_at = m->noted;
+        pthread_mutex_unlock(&m->lock);
+    }
+    free(g);
+    return err;
+}
+
+static struct err note_if_due(struct member *m)
+{
+    return m->said && !has_passed(pg_after(m->noted, (span){NOTE_MS})) ? err_none() : note(m);
+}
+
+/* --- a standby --- */
+
+/* Reads the shard; what is new of it counts from the moment at which it was there. */
+static struct err look(struct member *m, struct pg_shard *now)
+{
+    TRY(pg_shard_read(m->pg, m->settings.shard, now));
+    pthread_mutex_lock(&m->lock);
+    const struct pg_shard *was = &m->state.shard;
+    bool first = m->seen_since.ns == 0;
+    bool same = !first && was->epoch == now->epoch && was->beat == now->beat;
+    bool back = !first && pg_shard_went_back(was, now);
+    bool moved = first || was->owned != now->owned || strcmp(was->address, now->address) != 0;
+    m->state.lost = m->state.lost || back;
+    m->state.shard = *now;
+    pthread_mutex_unlock(&m->lock);
+    if (back)
+        log_error("PostgreSQL knows less than before: it has lost commits, perhaps in a fail-over "
+                  "to a standby that was behind (docs/several-servers.md)");
+    if (!same)
+        m->seen_since = pg_now();
+    if (moved)
+        change(m);
+    return err_none();
+}
+
+static void begin_to_own(struct member *m, uint64_t epoch, mono from)
+{
+    own_from(m, from);
+    log_info("this server owns the jobs now, in epoch %llu", (unsigned long long)epoch);
+    set_role(m, MEMBER_OWNER, epoch, NULL);
+    m->noted = (mono){0}; /* others are told at once */
+}
+
+/* If the outcome is not known, and it was taken, nobody renews that lease: it is taken again. */
+static struct err take(struct member *m, const struct pg_shard *seen)
+{
+    const struct member_settings *s = &m->settings;
+    uint64_t epoch;
+    mono from = pg_now();
+    struct err err = pg_shard_take(m->pg, s->shard, seen, s->name, s->address, s->lease, &epoch);
+    if (err.code == ERR_OK)
+        begin_to_own(m, epoch, from);
+    else if (err.code == ERR_CONFLICT)
+        return err_none();
+    return err;
+}
+
+static struct err stand_by(struct member *m)
+{
+    struct pg_shard now;
+    TRY(look(m, &now));
+    bool free = !now.owned;
+    bool silent = has_passed(pg_after(m->seen_since, now.lease));
+    if ((free || silent) && has_passed(m->settings.not_before) && !atomic_load(&m->aside))
+        return take(m, &now);
+    return err_none();
+}
+
+/* --- the owner --- */
+
+static void end_of_owning(struct member *m, const struct err *why)
+{
+    atomic_store(&m->owned_until, 1);
+    pthread_mutex_lock(&m->lock);
+    m->state.lost = m->state.lost || why->code == ERR_POSTGRES_LOST;
+    pthread_mutex_unlock(&m->lock);
+    log_error("this server owns the jobs no more: %s", why->msg);
+    set_role(m, MEMBER_OVER, 0, why->msg);
+}
+
+/* Errors are those of the connection. */
+static struct err beat(struct member *m)
+{
+    mono from = pg_now();
+    struct err err = pg_shard_beat(m->pg, m->settings.shard, m->state.epoch);
+    if (err.code == ERR_FENCED || err.code == ERR_POSTGRES_LOST) {
+        end_of_owning(m, &err);
+        return err_none();
+    }
+    if (err.code == ERR_OK)
+        own_from(m, from);
+    pthread_mutex_lock(&m->lock);
+    m->state.beats += err.code == ERR_OK;
+    m->state.missed += err.code != ERR_OK;
+    pthread_mutex_unlock(&m->lock);
+    return err;
+}
+
+static struct err let_go(struct member *m)
+{
+    struct err err = pg_shard_release(m->pg, m->settings.shard, m->state.epoch);
+    if (err.code == ERR_OK) {
+        atomic_store(&m->owned_until, 1);
+        set_role(m, MEMBER_OVER, 0, "it was given up");
+    }
+    return err;
+}
+
+static struct err own(struct member *m)
+{
+    if (atomic_load(&m->release))
+        return let_go(m);
+    TRY(beat(m));
+    return note_if_due(m);
+}
+
+/* --- steps --- */
+
+void member_step(struct member *m)
+{
+    struct err err = m->pg ? err_none() : connect_again(m);
+    if (err.code == ERR_OK) {
+        pg_until(m->pg, deadline(m));
+        err = member_role_of(m) == MEMBER_OWNER ? own(m) : stand_by(m);
+    }
+    if (err.code == ERR_OK && member_role_of(m) == MEMBER_STANDBY)
+        err = note_if_due(m);
+    set_reached(m, &err);
+    if (err.code != ERR_OK && m->pg && pg_is_broken(m->pg))
+        member_disconnect(m);
+    if (member_role_of(m) == MEMBER_OWNER && has_passed(member_owned_until(m))) {
+        struct err over =
+            err_make(ERR_FENCED, "its lease ended, as PostgreSQL could not be asked in time: %s",
+                     err.code == ERR_OK ? "this machine was stopped or overloaded" : err.msg);
+        end_of_owning(m, &over);
+    }
+}
+
+int64_t member_rest_ms(struct member *m)
+{
+    int64_t ms = m->settings.lease.ms / STEPS;
+    /* Standbys look at different moments, so that one of them takes over first. */
+    ms -= (int64_t)(rng_next(&m->rng) % (uint64_t)(ms / 4 + 1));
+    if (member_role_of(m) == MEMBER_OWNER) {
+        int64_t left = (member_owned_until(m).ns - pg_now().ns) / 1000000 + 1;
+        ms = left < ms ? left : ms;
+    }
+    return ms < 1 ? 1 : ms;
+}
+
+void member_say_farewell(struct member *m)
+{
+    if (!m->pg)
+        return;
+    pg_until(m->pg, pg_after(pg_now(), (span){FAREWELL_MS}));
+    struct err err = pg_servers_forget(m->pg, m->settings.shard, m->settings.name);
+    if (err.code != ERR_OK)
+        log_info("PostgreSQL was not told that this server ends: %s", err.msg);
+}
+
+void member_fini(struct member *m)
+{
+    pg_close(m->pg);
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->released);
+}
