@@ -11,17 +11,31 @@ const os = require('node:os');
 const path = require('node:path');
 
 const BIN = '/usr/lib/rabbitmq/bin';
-const START_MS = 60000;
+const START_MS = 240000; // ends what hangs; nothing that works comes near it
+
+function isFree(port) {
+  return new Promise((done) => {
+    const s = net.createServer();
+    s.on('error', () => done(false));
+    s.listen(port, '127.0.0.1', () => s.close(() => done(true)));
+  });
+}
+
+// What RabbitMQ says of a port or a name that somebody else has.
+const IN_USE = /eaddrinuse|in use/i;
+
+// Below those that the system gives to whoever connects: one of these would be taken by a connection of
+// anybody between now and the time when it is listened on, or while a broker is restarted.
+const PORTS_FROM = 10000;
+const PORTS = 22000;
+let nextPort = process.pid * 61 % PORTS;
 
 async function freePorts(count) {
-  const servers = [];
-  for (let i = 0; i < count; i++) {
-    const s = net.createServer();
-    await new Promise((done) => s.listen(0, '127.0.0.1', done));
-    servers.push(s);
+  const ports = [];
+  while (ports.length < count) {
+    const port = PORTS_FROM + nextPort++ % PORTS;
+    if (await isFree(port)) ports.push(port);
   }
-  const ports = servers.map((s) => s.address().port);
-  await Promise.all(servers.map((s) => new Promise((done) => s.close(done))));
   return ports;
 }
 
@@ -41,6 +55,19 @@ async function until(what, check, ms = START_MS) {
     if (Date.now() > end) throw new Error(`after ${ms} ms still not: ${typeof what === 'function' ? what() : what}`);
     await new Promise((done) => setTimeout(done, 20));
   }
+}
+
+// A signal that comes before the program has a handler for it, ends it.
+async function caught(pid, signal) {
+  const bit = 1n << BigInt(os.constants.signals[signal] - 1);
+  await until(`${pid} handles ${signal}`, () => {
+    try {
+      const mask = /^SigCgt:\s+(\w+)$/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1];
+      return BigInt(`0x${mask}`) & bit;
+    } catch {
+      return true; // it has ended
+    }
+  });
 }
 
 function alive(pid) {
@@ -87,7 +114,19 @@ class Broker {
     };
   }
 
+  // What the last node has left, as its name at the port mapper, may be in the way for a moment.
   async start() {
+    for (let tries = 1; ; tries++) {
+      const before = this.output().length;
+      try {
+        return await this.launch();
+      } catch (err) {
+        if (tries === 3 || !IN_USE.test(this.output().slice(before))) throw err;
+      }
+    }
+  }
+
+  async launch() {
     const log = fs.openSync(path.join(this.folder, 'out'), 'a');
     this.child = spawn(path.join(BIN, 'rabbitmq-server'), [],
       { env: this.env, stdio: ['ignore', log, log] });
@@ -105,7 +144,8 @@ class Broker {
   }
 
   output() {
-    return fs.readFileSync(path.join(this.folder, 'out'), 'utf8');
+    const out = path.join(this.folder, 'out');
+    return fs.existsSync(out) ? fs.readFileSync(out, 'utf8') : '';
   }
 
   // The node's process is a child of the script's.
@@ -129,6 +169,10 @@ class Broker {
 
   async stop() {
     await this.end('SIGTERM');
+    await this.remove();
+  }
+
+  async remove() {
     // The port mapper was started by this node, in its environment and for its port alone.
     await new Promise((done) => {
       execFile('epmd', ['-port', String(this.epmdPort), '-kill'], { env: this.env }, done);
@@ -140,8 +184,17 @@ class Broker {
 // Missing RabbitMQ is a failure, not a skip: tools/setup installs it.
 async function startBroker(options) {
   assert.ok(fs.existsSync(path.join(BIN, 'rabbitmq-server')), 'rabbitmq-server is not installed');
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-rabbit-'));
-  return new Broker(folder, await freePorts(4), options).start();
+  for (let tries = 1; ; tries++) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-rabbit-'));
+    const broker = new Broker(folder, await freePorts(4), options);
+    try {
+      return await broker.start();
+    } catch (err) {
+      broker.child.kill('SIGKILL');
+      await broker.remove();
+      if (tries === 3 || !IN_USE.test(err.message)) throw err; // else somebody has taken a port meanwhile
+    }
+  }
 }
 
 // A TCP proxy to the broker: cut() ends all connections, freeze() passes nothing on but keeps them,
@@ -200,4 +253,4 @@ class Wire {
   }
 }
 
-module.exports = { startBroker, freePorts, until, Wire };
+module.exports = { startBroker, caught, freePorts, until, Wire };

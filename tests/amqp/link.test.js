@@ -35,9 +35,9 @@ class Probe {
 
   all(start) { return this.lines.filter((l) => l.startsWith(start)); }
 
-  saw(start, count = 1, ms = 20000) {
+  saw(start, count = 1) {
     return until(() => `${count} × "${start}" in\n${this.lines.slice(-20).join('\n')}\n${this.errors}`,
-      () => this.all(start).length >= count && this.all(start), ms);
+      () => this.all(start).length >= count && this.all(start));
   }
 
   async stats() {
@@ -141,14 +141,14 @@ describe('a link to a RabbitMQ', () => {
     await p.saw('delivered 1 ');
     await p.saw('published 1 ');
     await broker.restart();
-    await p.saw('up', 2, 60000);
+    await p.saw('up', 2);
     assert.match((await p.saw('delivered 2 '))[0], / 1 7 0 kept$/);
     p.say('ack 2');
     await p.close();
   });
 
   test('a consumer that is deaf though its connection looks healthy is noticed', async () => {
-    const p = new Probe(`127.0.0.1:${broker.port}`, { queues: ['work'], stall: 300 });
+    const p = new Probe(`127.0.0.1:${broker.port}`, { queues: ['work'], stall: 2000 });
     await p.saw('up');
     // The broker forgets the consumer without a word, as after a fault of its own.
     await broker.ctl('eval', 'lists:foreach(fun(C) -> Q = proplists:get_value(queue_name, C), ' +
@@ -165,7 +165,8 @@ describe('a link to a RabbitMQ', () => {
   });
 
   test('a wire that passes nothing on is noticed by heartbeats', async () => {
-    const p = new Probe(`127.0.0.1:${wire.port}`, { queues: ['work'] });
+    const p = new Probe(`127.0.0.1:${wire.port}`, { queues: ['work'],
+      env: { PROBE_HEARTBEAT: '2000', PROBE_CONNECT_TIMEOUT: '5000' } });
     await p.saw('up');
     wire.freeze();
     await p.saw('down');
@@ -195,7 +196,7 @@ describe('a link to a RabbitMQ', () => {
     for (let i = 2; i < 2000; i++) p.say(`publish ${i}  slow -1 ${'x'.repeat(2000)}`);
     assert.strictEqual((await p.stats()).connected, true);
     await broker.ctl('set_vm_memory_high_watermark', '0.6');
-    await p.saw('published', 1999, 60000);
+    await p.saw('published', 1999);
     await p.close();
   });
 

@@ -8,7 +8,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const http = require('../http/harness.js');
-const { until } = require('../amqp/broker.js');
+const { caught, until } = require('../amqp/broker.js');
 
 class Rabbit {
   constructor(port) {
@@ -104,8 +104,8 @@ class Bridge {
     return this;
   }
 
-  said(pattern, ms) {
-    return until(() => `"${pattern}" in\n${this.errors}`, () => this.errors.match(pattern), ms);
+  said(pattern) {
+    return until(() => `"${pattern}" in\n${this.errors}`, () => this.errors.match(pattern));
   }
 
   async get(target) {
@@ -122,6 +122,7 @@ class Bridge {
   }
 
   async end(signal) {
+    if (signal !== 'SIGKILL') await caught(this.child.pid, signal);
     this.child.kill(signal);
     return this.exited;
   }

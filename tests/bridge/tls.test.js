@@ -44,7 +44,7 @@ test('certificates_are_verified_and_presented', async (t) => {
   }
   const b = bridge([...trusting, ...mine]);
   await b.said(/connected/);
-  const [job] = await server.claim({ queues: ['q'], wait_ms: 20000 });
+  const [job] = await server.claim({ queues: ['q'], wait_ms: 60000 });
   assert.equal(job.payload, 1);
   await b.stop();
   b.remove();

@@ -38,15 +38,15 @@ class Program {
 
   all(start) { return this.lines.filter((l) => l.startsWith(start)); }
 
-  async saw(start, count = 1, ms = 30000) {
+  async saw(start, count = 1) {
     await until(() => `${count} × '${start}' in\n${this.lines.slice(-30).join('\n')}\n${this.errors}`,
-      () => this.all(start).length >= count || this.over, ms);
+      () => this.all(start).length >= count || this.over);
     assert.ok(this.all(start).length >= count, `ended with ${this.over}: ${this.errors}`);
     return this.all(start);
   }
 
-  logged(what, ms = 30000) {
-    return until(() => `${what} in the log:\n${this.errors}`, () => what.test(this.errors), ms);
+  logged(what) {
+    return until(() => `${what} in the log:\n${this.errors}`, () => what.test(this.errors));
   }
 
   kill() {

@@ -10,7 +10,7 @@ const test = require('node:test');
 
 const DEMO = path.join(__dirname, '../../demo/builds');
 
-test('the demo ends every build as it should', { timeout: 300000 }, async () => {
+test('the demo ends every build as it should', { timeout: 600000 }, async () => {
   const { code, out } = await new Promise((done) => {
     execFile(DEMO, [path.resolve(process.env.TENAX_BIN)], (e, stdout, stderr) =>
       done({ code: e ? e.code : 0, out: stdout + stderr }));

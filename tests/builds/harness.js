@@ -13,14 +13,14 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before } = require('node:test');
-const { startBroker, until, Wire } = require('../amqp/broker.js');
+const { caught, startBroker, until, Wire } = require('../amqp/broker.js');
 const { Server } = require('../http/harness.js');
 const { startDouble } = require('../kubernetes/double');
 const { startScrewdriver, SECRET } = require('./screwdriver.js');
 
 const BIN = path.resolve(process.env.TENAX_BIN || 'build/tenax');
 const PROBE = path.join(path.dirname(BIN), 'tests', 'amqp', 'amqp_probe');
-const DEADLINE_MS = 40000;
+const DEADLINE_MS = 160000; // ends what hangs; nothing that works comes near it
 const NOBODY = 65534;
 
 const running = new Set();
@@ -31,6 +31,13 @@ process.on('exit', () => {
 
 function await_(what, check) {
     return until(what, check, DEADLINE_MS);
+}
+
+// What is held until it may go on: fault({…, hold}), and goOn().
+function gate() {
+    let goOn;
+    const hold = new Promise((resolve) => { goOn = resolve; });
+    return { hold, goOn };
 }
 
 function run(args, env) {
@@ -129,6 +136,8 @@ class Worker {
 
     async stop() {
         if (!this.over)
+            await caught(this.child.pid, 'SIGTERM');
+        if (!this.over)
             this.child.kill('SIGTERM');
         assert.deepEqual(await this.ended, { code: 0, signal: null }, this.log);
     }
@@ -153,10 +162,10 @@ class Site {
             PATH: process.env.PATH, HOME: this.folder, LANG: 'C.UTF-8',
             RABBITMQ_QUEUE: this.queue, RABBITMQ_RETRYQUEUE: this.retry,
             RABBITMQ_RETRYQUEUE_ENABLED: 'true', ...bed.brokerSettings(number),
-            RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":2,"reconnectTimeInSeconds":1}',
+            RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":30,"reconnectTimeInSeconds":1}',
             K8S_HOST: new URL(bed.double.url).host, K8S_TOKEN: 'admin-token',
             K8S_CA_FILE: path.join(this.folder, 'ca.pem'),
-            ECOSYSTEM_API: bed.api.url, REQUEST_RETRYDELAY: '50', CIRCUIT_TIMEOUT: '3000',
+            ECOSYSTEM_API: bed.api.url, REQUEST_RETRYDELAY: '50', CIRCUIT_TIMEOUT: '30000',
             HOST: '127.0.0.1', PORT: '0', TENAX_STATE_DIR: path.join(this.folder, 'state'),
             VERIFY_DELAY: '150ms', VERIFY_STEP: '50ms', SCHEDULING_TIMEOUT: '900ms', ...env,
         };
@@ -371,4 +380,4 @@ function useBed(options) {
     return bed;
 }
 
-module.exports = { Bed, NOBODY, SECRET, Wire, run, until: await_, useBed };
+module.exports = { Bed, NOBODY, SECRET, Wire, gate, run, until: await_, useBed };

@@ -22,7 +22,7 @@ async function queues(more = {}, { declare = true } = {}) {
     RABBITMQ_USERNAME: 'guest', RABBITMQ_PASSWORD: 'guest',
     RABBITMQ_QUEUE: `sd${++names}`, RABBITMQ_RETRYQUEUE: `retry${names}`,
     RABBITMQ_DEFAULT_QUEUE: `default${names}`, RABBITMQ_RETRYQUEUE_ENABLED: 'true',
-    RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":2,"reconnectTimeInSeconds":1}',
+    RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":30,"reconnectTimeInSeconds":1}',
     RABBITMQ_DLR_TTL: '100ms', VERIFY_DELAY: '50ms', ...more,
   };
   if (declare) {
@@ -209,7 +209,7 @@ describe('the broker of builds over RabbitMQ', () => {
     assert.strictEqual((await second.delivered(1)).channel, 'ready');
     // Cut while it waits: it comes again, and is not published as well.
     await second.close();
-    const third = new Worker({ ...env, RABBITMQ_HOST: `127.0.0.1:${wire.port}`, VERIFY_DELAY: '2s' });
+    const third = new Worker({ ...env, RABBITMQ_HOST: `127.0.0.1:${wire.port}`, VERIFY_DELAY: '60s' });
     await third.delivered(1);
     third.say('retry 1 no cluster');
     assert.deepStrictEqual([(await third.state()).unconfirmed], [1]);
@@ -255,7 +255,7 @@ describe('the broker of builds over RabbitMQ', () => {
     }
     const all = () => w.deliveries().concat(other.deliveries());
     const starts = () => new Set(all().filter((d) => d.channel === 'main').map((d) => d.body)).size;
-    await until(() => `${starts()} of ${sent} starts`, () => starts() === sent, 60000);
+    await until(() => `${starts()} of ${sent} starts`, () => starts() === sent);
     await until('every start has its verify message', () =>
       all().filter((d) => d.channel === 'ready').length >= sent);
     await empty(env);
@@ -433,7 +433,7 @@ describe('the broker of builds over RabbitMQ', () => {
     const w = new Worker(env);
     await start(env);
     await w.delivered(1);
-    w.say(`then 1 0 -1 1000 ${CONFIG}`);
+    w.say(`then 1 0 -1 8000 ${CONFIG}`);
     await until('it waits there', async () => (await w.state()).unconfirmed === 0);
     await start(env);
     await w.delivered(2);

@@ -17,7 +17,7 @@ async function queues(more = {}) {
     RABBITMQ_USERNAME: 'guest', RABBITMQ_PASSWORD: 'guest',
     RABBITMQ_QUEUE: `sd${++names}`, RABBITMQ_RETRYQUEUE: `retry${names}`,
     RABBITMQ_RETRYQUEUE_ENABLED: 'true',
-    RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":2,"reconnectTimeInSeconds":1}', ...more,
+    RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":30,"reconnectTimeInSeconds":1}', ...more,
   };
   // Those on demand are not made beforehand.
   const r = await tenax(['build-worker', 'topology', 'declare'], { ...env, WAIT_QUEUES: 'false' });
@@ -53,7 +53,7 @@ describe('wait queues', () => {
     for (const [own, expected] of [['false', [1, 2]], ['true', [2, 1]]]) {
       const w = new Worker(await queues({ WAIT_QUEUES: own }));
       await w.ready();
-      w.say('publish a 1 -1 1500 {}');
+      w.say('publish a 1 -1 6000 {}');
       w.say('publish b 2 -1 1 {}');
       assert.deepStrictEqual(await order(w, 2), expected, `WAIT_QUEUES=${own}`);
       for (const n of [1, 2]) w.say(`ack ${n}`);

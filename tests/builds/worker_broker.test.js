@@ -6,7 +6,7 @@
 const assert = require('node:assert/strict');
 const { after, test } = require('node:test');
 const { Client, killAll } = require('./broker_harness.js');
-const { until, useBed } = require('./harness.js');
+const { gate, until, useBed } = require('./harness.js');
 
 const bed = useBed();
 after(killAll);
@@ -18,16 +18,18 @@ async function listed(what, ...columns) {
 }
 
 test('20 messages are in progress unless it is set, and the rest waits at RabbitMQ', () => bed.with(
-    { CIRCUIT_TIMEOUT: '60000' }, async (site) => {
+    { CIRCUIT_TIMEOUT: '600000' }, async (site) => {
         const worker = site.worker();
         const builds = Array.from({ length: 30 }, () => site.build(RUNS));
-        bed.double.fault({ match: { verb: 'create', resource: 'pods' }, delay: 3000 });
+        const { hold, goOn } = gate();
+        bed.double.fault({ match: { verb: 'create', resource: 'pods' }, hold });
         for (const build of builds)
             await site.start(build);
         await until('all have come that may', async () => await worker.metric('messages_unsettled') === 20);
         const rows = await listed('list_queues', 'name', 'messages_unacknowledged', 'messages_ready');
         assert.deepEqual(rows.find(([name]) => name === site.queue), [site.queue, '20', '10']);
         bed.double.clearFaults();
+        goOn();
         for (const build of builds)
             await site.runs(build);
         await site.empty();

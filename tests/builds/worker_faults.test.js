@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
-const { NOBODY, Wire, run, until, useBed } = require('./harness.js');
+const { NOBODY, Wire, gate, run, until, useBed } = require('./harness.js');
 const { startScrewdriver } = require('./screwdriver.js');
 
 const bed = useBed();
@@ -167,10 +167,18 @@ test('what Screwdriver refuses is given up, and said without its token', () => b
 test('SIGTERM: what is begun is finished, the rest stays for the next one', () => bed.with(
     { ...ENV, RABBITMQ_PREFETCH_COUNT: '2' }, async (site) => {
         const worker = site.worker();
-        bed.double.fault({ match: { verb: 'create', resource: 'pods' }, delay: 150 });
+        const creates = { match: { verb: 'create', resource: 'pods' } };
+        const { hold, goOn } = gate();
+        bed.double.fault({ ...creates, times: 1, delay: 1 });
+        bed.double.fault({ ...creates, hold });
         const all = await startMany(site, 8);
         await until('one is there', () => site.pods(all[0].build).length === 1);
-        await worker.stop();
+        await until('two more are begun', async () => await worker.metric('messages_unsettled') === 2);
+        const end = worker.stop();
+        await worker.says(/those begun are finished/);
+        goOn();
+        await end;
+        assert.ok(all.some(({ build }) => site.pods(build).length === 1), 'what was begun is finished');
         assert.ok(all.some(({ build }) => site.pods(build).length === 0), 'not all have begun');
         bed.double.clearFaults();
         site.worker();

@@ -117,7 +117,8 @@ for (const [what, fault] of [
     ['an answer that breaks off', { half: true }],
     ['an API that does not answer', { hang: true }],
 ])
-    test(`${what}: the message comes again, and there is one pod`, () => bed.with({ CIRCUIT_TIMEOUT: '700' }, async (site) => {
+    test(`${what}: the message comes again, and there is one pod`, () => bed.with({ CIRCUIT_TIMEOUT: '1500',
+        RABBITMQ_MSG_REPROCESS_LIMIT: '1000' }, async (site) => {
         const worker = site.worker();
         const build = site.build(RUNS);
         bed.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 2, ...fault });
@@ -225,7 +226,8 @@ test('a stop that the API refuses is tried again, and given up at last', () => b
     assert.deepEqual(another.finals, []);
 }));
 
-test('a stop before its start is verified: nothing is left, and no status is final', () => bed.with({},
+test('a stop before its start is verified: nothing is left, and no status is final', () => bed.with(
+    { SCHEDULING_TIMEOUT: '1h', VERIFY_LIMIT: '1000' },
     async (site) => {
         site.worker();
         const build = site.build([{ do: 'unschedulable' }]);

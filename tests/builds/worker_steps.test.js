@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
-const { Wire, until, useBed } = require('./harness.js');
+const { Wire, gate, until, useBed } = require('./harness.js');
 const { BAD_IMAGE, NO_NODE, RUNS, steps } = require('./steps.js');
 
 const bed = useBed();
@@ -63,10 +63,12 @@ for (const end of ['killed', 'cut off'])
                     await worker.well();
                     const build = site.build(script);
                     const slow = ends ? 'list' : 'create';
-                    bed.double.fault({ match: { verb: slow, resource: 'pods' }, times: 1, delay: 400 });
+                    const { hold, goOn } = gate();
+                    bed.double.fault({ match: { verb: slow, resource: 'pods' }, times: 1, hold });
                     await site.start(build);
                     await until('it is being asked', () => asked(slow));
                     wire.freeze('up');
+                    goOn();
                     await until(() => `the step is reached:\n${site.log}`, () => reached(site, build));
                     if (end === 'killed')
                         await worker.kill();

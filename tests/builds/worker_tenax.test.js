@@ -30,7 +30,8 @@ test('builds run, fail fast, find no node, pull slowly', () => bed.with({ VERIFY
     assert.ok([runs, slow].every((build) => build.finals.length === 0));
 }));
 
-test('a stop deletes the pods of its build', () => bed.with({}, async (site) => {
+test('a stop deletes the pods of its build', () => bed.with({ SCHEDULING_TIMEOUT: '1h',
+    VERIFY_LIMIT: '1000' }, async (site) => {
     site.worker();
     const build = site.build([{ do: 'unschedulable' }]);
     await site.start(build);

@@ -11,7 +11,7 @@ const { until, useBed } = require('./harness.js');
 
 const bed = useBed();
 const SOON = '0.012'; // minutes
-const ENV = { VERIFICATION: 'timer', RABBITMQ_BUILD_INIT_TIMEOUT: SOON };
+const ENV = { VERIFICATION: 'timer', RABBITMQ_BUILD_INIT_TIMEOUT: SOON, SCHEDULING_TIMEOUT: '1h' };
 const DELAYED = 'Build initialization delayed';
 
 test('a pod that runs when its timer fires is not called delayed', () => bed.with(ENV, async (site) => {
@@ -104,19 +104,21 @@ test('verification that finds no API is tried again, then fails', () => bed.with
         await site.empty();
     }));
 
-test('a stop before the timer fires: nothing more is told', () => bed.with(ENV, async (site) => {
-    const worker = site.worker();
-    const build = site.build([{ do: 'unschedulable' }]);
-    await site.start(build);
-    await site.podThere(build);
-    await site.stop(build);
-    await site.podGone(build);
-    await until('no timer is left', async () => await worker.metric('timers') === 0);
-    await site.empty();
-    assert.ok(!build.messages.includes(DELAYED));
-}));
+test('a stop before the timer fires: nothing more is told', () => bed.with(
+    { ...ENV, RABBITMQ_BUILD_INIT_TIMEOUT: '0.1' },
+    async (site) => {
+        const worker = site.worker();
+        const build = site.build([{ do: 'unschedulable' }]);
+        await site.start(build);
+        await site.podThere(build);
+        await site.stop(build);
+        await site.podGone(build);
+        await until('no timer is left', async () => await worker.metric('timers') === 0);
+        await site.empty();
+        assert.ok(!build.messages.includes(DELAYED));
+    }));
 
-test('timers survive a worker that is killed', () => bed.with({ ...ENV, RABBITMQ_BUILD_INIT_TIMEOUT: '0.03' },
+test('timers survive a worker that is killed', () => bed.with({ ...ENV, RABBITMQ_BUILD_INIT_TIMEOUT: '0.15' },
     async (site) => {
         const builds = [];
         const worker = site.worker();

@@ -7,6 +7,7 @@
 // order in which it is done:
 //
 //   delay: ms                 the answer comes so much later
+//   hold: promise             it comes once that is fulfilled
 //   hang: true                it never comes
 //   drop: true                the connection is closed, nothing was done
 //   status: code              refused with this code; with retryAfter: seconds, message

@@ -142,6 +142,7 @@ class Server {
     async before(fault, req, res) {
         if (fault.delay)
             await new Promise((resolve) => setTimeout(resolve, fault.delay));
+        await fault.hold;
         if (fault.hang)
             return false;
         if (fault.drop) {
