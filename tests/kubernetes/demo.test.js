@@ -17,7 +17,7 @@ describe('the demo of jobs as pods', () => {
 
     before(async () => {
         said = await new Promise((resolve, reject) => {
-            execFile(DEMO, [BIN], { env: environment({}), encoding: 'utf8', timeout: 60000 },
+            execFile(DEMO, [BIN], { env: environment({}), encoding: 'utf8', timeout: 400000 },
                 (err, stdout, stderr) => (err ? reject(new Error(`${err.message}\n${stdout}${stderr}`))
                     : resolve(stdout)));
         });
@@ -48,7 +48,7 @@ describe('the demo of jobs as pods', () => {
 
     it('shows_what_a_pod_waits_for_and_what_was_wrong', () => {
         assert.match(said, /^ +progress +0 % waiting: 0\/3 nodes are available: /m);
-        assert.match(said, /PodUnschedulable: pod \S+ found no node within 6 s/);
+        assert.match(said, /PodUnschedulable: pod \S+ found no node within 12 s/);
         assert.match(said, /PodStartFailed: pod \S+ on node \S+ cannot start: container main: ErrImagePull/);
     });
 

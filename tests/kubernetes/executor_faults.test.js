@@ -81,7 +81,7 @@ describe('a cluster whose clock is an hour off', { skip: onlyDouble }, () => {
                 await bed.status(bad.id, 'dead');
                 const run = await bed.run(bad.id);
                 assert.equal(run.condition, 'Unschedulable');
-                assert.ok(run.ended_at - run.taken_at < 20000);
+                assert.ok(run.ended_at - run.taken_at < 600000);
                 // A restarted executor does not take old pods for older than they are.
                 const kept = await bed.enqueue(executor, pod(FOREVER));
                 await bed.pod(kept.id, 0, 'Running');
@@ -99,7 +99,7 @@ describe('an executor that is held up', () => {
     const bed = useBed();
 
     it('for_longer_than_its_lease_deletes_the_pod_and_begins_the_next_run_after_that', async () => {
-        const executor = bed.executor({ args: ['--lease', '1s', '--max-pods', '1'] }).start();
+        const executor = bed.executor({ args: ['--lease', '5s', '--max-pods', '1'] }).start();
         const payload = pod({ steps: FOREVER, onDelete: { after: 300 } },
             { spec: { terminationGracePeriodSeconds: 30 } });
         const { id } = await bed.enqueue(executor, payload, { retry_limit: 3 });

@@ -11,6 +11,7 @@ const path = require('node:path');
 const { spawn } = require('node:child_process');
 const { after, before } = require('node:test');
 const { BIN, Server, environment, queueName, until } = require('../http/harness');
+const { caught } = require('../amqp/broker');
 const { onlyDouble, startCluster } = require('./cluster');
 
 const SCRIPT = 'double.tenax.dev/script';
@@ -70,9 +71,22 @@ class Executor {
         return until(() => pattern.test(this.stderr), `it says ${pattern}`);
     }
 
+    // Waits until its journal has such a record.
+    written(pattern) {
+        const lines = (dir) => fs.readdirSync(dir, { withFileTypes: true }).map((entry) => {
+            const file = path.join(dir, entry.name);
+            if (entry.isDirectory())
+                return lines(file);
+            return entry.name.startsWith('journal') && fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '';
+        }).join('');
+        return until(() => pattern.test(lines(this.dir)), `its journal has ${pattern}`);
+    }
+
     async signal(name) {
         const { ended } = this;
-        this.child.kill(name);
+        if (name !== 'SIGKILL')
+            await caught(this.child.pid, name);
+        this.child?.kill(name);
         return ended;
     }
 

@@ -18,7 +18,7 @@ describe('the leases of an executor', () => {
     after(() => proxy.stop());
 
     it('are_renewed_by_one_request', async () => {
-        const executor = bed.executor({ server: proxy, args: ['--lease', '3s'] }).start();
+        const executor = bed.executor({ server: proxy, args: ['--lease', '12s'] }).start();
         const ids = [];
         for (let i = 0; i < PODS; i++)
             ids.push((await bed.enqueue(executor, pod({ steps: ['running', 'pause'] }))).id);

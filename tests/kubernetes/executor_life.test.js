@@ -68,7 +68,7 @@ describe('a pod that is not wanted any more', () => {
     });
 
     it('is_deleted_after_a_while_when_it_has_ended', async () => {
-        const other = bed.executor({ args: ['--keep-finished', '300ms', '--keep-failed', '1s'] })
+        const other = bed.executor({ args: ['--keep-finished', '300ms', '--keep-failed', '6s'] })
             .start();
         const good = await bed.enqueue(other, pod(['running', 'succeeded']));
         const bad = await bed.enqueue(other, pod(['running', 'failed']), { retry_limit: 0 });
@@ -80,7 +80,7 @@ describe('a pod that is not wanted any more', () => {
         assert.ok(Date.now() - run.ended_at >= 200);
         await bed.gone(bad.id);
         const [failed] = await bed.server.runs(bad.id);
-        assert.ok(Date.now() - failed.ended_at >= 900);
+        assert.ok(Date.now() - failed.ended_at >= 5900);
         await other.stop();
     });
 });
@@ -88,7 +88,7 @@ describe('a pod that is not wanted any more', () => {
 describe('a pod that something happens to', () => {
     const bed = useBed();
     let executor;
-    before(() => { executor = bed.executor({ args: ['--scheduling-timeout', '500ms'] }).start(); });
+    before(() => { executor = bed.executor({ args: ['--scheduling-timeout', '4s'] }).start(); });
 
     it('that_finds_no_node_in_time_is_unschedulable_and_gone', async () => {
         const { id } = await bed.enqueue(executor, pod(['unschedulable', 'pause']),
@@ -96,7 +96,7 @@ describe('a pod that something happens to', () => {
         await bed.status(id, 'dead');
         const run = await bed.run(id);
         assert.equal(run.condition, 'Unschedulable');
-        assert.ok(run.ended_at - run.taken_at >= 400);
+        assert.ok(run.ended_at - run.taken_at >= 3900);
         assert.equal(await bed.podOf(id), undefined);
     });
 
@@ -107,7 +107,7 @@ describe('a pod that something happens to', () => {
     });
 
     it('that_is_preempted_is_told_of_at_once_and_its_end_later', async () => {
-        const { id } = await bed.enqueue(executor, slow(700), { retry_limit: 3,
+        const { id } = await bed.enqueue(executor, slow(5000), { retry_limit: 3,
             backoff: { base_ms: 1, exponent: 0, jitter_ms: 0 } });
         const p = await bed.pod(id, 0, 'Running');
         const overlaps = watchPods(bed, id);
@@ -192,7 +192,7 @@ describe('a retry', () => {
     });
 
     it('waits_until_the_pod_that_another_executor_left_is_gone', async () => {
-        const first = bed.executor({ queue: 'left', args: ['--name', 'first', '--lease', '1s'] })
+        const first = bed.executor({ queue: 'left', args: ['--name', 'first', '--lease', '5s'] })
             .start();
         const { id } = await bed.enqueue(first, slow(200), { retry_limit: 3, backoff: now });
         await bed.pod(id, 0, 'Running');
@@ -227,7 +227,7 @@ describe('a gang', () => {
         const created = [];
         for (const id of ids)
             created.push(at((await bed.podOf(id)).metadata.creationTimestamp));
-        assert.ok(Math.max(...created) - Math.min(...created) <= 1000);
+        assert.ok(Math.max(...created) - Math.min(...created) <= 20000);
         // One fails: the pods of the others go, and all come back.
         await bed.phase(await bed.podOf(ids[0]), 'failed', { code: 9 });
         for (const id of ids)

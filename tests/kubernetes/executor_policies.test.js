@@ -42,7 +42,7 @@ describe('a rule about a condition', () => {
         for (const condition of CONDITIONS)
             await policy(bed, `on-${condition.toLowerCase()}`, { defaultAction: 'Fail', backoff: AT_ONCE,
                 rules: [{ action: 'Retry', onConditions: [condition], retryLimit: 1 }] });
-        executor = bed.executor({ args: ['--scheduling-timeout', '500ms'] }).start();
+        executor = bed.executor({ args: ['--scheduling-timeout', '4s'] }).start();
     });
 
     for (const [condition, script] of [

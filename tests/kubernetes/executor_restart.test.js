@@ -58,9 +58,8 @@ describe('a restarted executor', () => {
         const { id } = await bed.enqueue(executor, pod(FOREVER), { retry_limit: 0 });
         const { metadata } = await bed.pod(id, 0, 'Running');
         await bed.server.get('/health');
-        // Once the job's progress says that it runs, the pod is known to be in the journal.
         await until(async () => /^running/.test((await bed.server.job(id)).progress?.note), 'running');
-        await wait(100);
+        await executor.written(new RegExp(`"pod"[^\n]*${id}`));
         await executor.kill();
         await bed.phase({ metadata }, 'deleted', { grace: 0, force: true });
         await bed.gone(id);
@@ -128,7 +127,8 @@ describe('a server that is away', () => {
         await bed.phase(badPod, 'failed', { code: 5 });
         await executor.says(/pods go on/);
         // The reports survive the executor, and the pods.
-        await wait(300);
+        for (const { id } of [good, bad])
+            await executor.written(new RegExp(`"report"[^\n]*${id}`));
         await executor.kill();
         for (const p of [goodPod, badPod])
             await bed.phase(p, 'deleted', { grace: 0, force: true });
