@@ -43,8 +43,8 @@ async function visit(t, server, options) {
     return page;
 }
 
-function useScene() {
-    const server = new Server();
+function useScene(options) {
+    const server = new Server(options);
     const scene = { server };
     before(async () => {
         await server.start();
@@ -132,7 +132,7 @@ describe('every view', () => {
 });
 
 describe('acting', () => {
-    const scene = useScene();
+    const scene = useScene({ args: ['--jq-request-limit', '10m'] });
 
     it('is_not_possible_before_one_has_switched_to_it', async (t) => {
         const page = await visit(t, scene.server, MODES.desk);
@@ -246,7 +246,7 @@ describe('acting', () => {
         await page.open('#/operations');
         await page.click('#mode');
         // An expression about payloads takes a while.
-        const change = server.delete('/jobs?queue=long&filter=%5Brange%28200%29%5D%7Cadd%20%3E%200');
+        const change = server.delete('/jobs?queue=long&filter=%5Brange%281000%29%5D%7Cadd%20%3E%200');
         await page.press('Stop');
         await page.click('dialog [data-confirm]');
         const res = await change;
@@ -343,7 +343,7 @@ describe('acting', () => {
     }
 
     async function succeed(queue) {
-        const { jobs: [job] } = await ok(scene.server.post('/jobs/claim', { queues: [queue], worker: 'anna', count: 1 }));
+        const { jobs: [job] } = await ok(scene.server.post('/jobs/claim', { queues: [queue], worker: 'anna', count: 1, lease_ms: 3600000 }));
         await ok(scene.server.post(`/jobs/${job.id}/success`, { token: job.token }));
     }
 
@@ -538,7 +538,7 @@ describe('what happens', () => {
         await untilText(page, /enqueued/);
         assert.equal(await page.eval('document.querySelectorAll(".event").length'), 1, 'of that queue alone');
         await page.open(`#/job/${id}`);
-        await ok(scene.server.post('/jobs/claim', { queues: ['live'], worker: 'anna' }));
+        await ok(scene.server.post('/jobs/claim', { queues: ['live'], worker: 'anna', lease_ms: 3600000 }));
         await untilText(page, /run 0 is held by 'anna'/);
         await ok(scene.server.post(`/jobs/${id}/cancel`));
         await untilText(page, /dead/, 'main h1 + .badge');
@@ -561,7 +561,7 @@ describe('what happens', () => {
         await fail(server, 'seen', { message: 'no such luck' });
         await untilText(page, /no such luck/);
         await page.open('#/workers');
-        await ok(server.post('/jobs/claim', { queues: ['seen'], worker: 'late-comer' }));
+        await ok(server.post('/jobs/claim', { queues: ['seen'], worker: 'late-comer', lease_ms: 3600000 }));
         await untilText(page, /late-comer/);
         await page.open('#/flow');
         await enqueue(server, { queue: 'seen', type: 'waiter', depends_on: [id] });

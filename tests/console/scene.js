@@ -16,7 +16,7 @@ async function enqueue(server, job) {
 }
 
 async function fail(server, queue, report) {
-    const { jobs: [job] } = await ok(server.post('/jobs/claim', { queues: [queue], worker: 'host-7:31', count: 1 }));
+    const { jobs: [job] } = await ok(server.post('/jobs/claim', { queues: [queue], worker: 'host-7:31', count: 1, lease_ms: 3600000 }));
     await ok(server.post(`/jobs/${job.id}/failure`, { token: job.token, message: 'connection to 10.0.0.7 refused',
         error_type: 'ConnectError', exit_code: 137, backtrace: 'main.c:41 send\nmain.c:12 main', ...report }));
     return job.id;
@@ -29,7 +29,7 @@ async function play(server) {
     await ok(server.patch('/queues/reports', { concurrency: 2 }));
     await ok(server.post('/jobs/bulk', { jobs: Array.from({ length: 14 }, (_, i) =>
         ({ queue: 'mail', type: 'send', payload: { i }, concurrency_key: i < 11 ? 'acme' : 'zeta' })) }));
-    await ok(server.post('/jobs/claim', { queues: ['mail'], count: 10, worker: 'mailer-1' }));
+    await ok(server.post('/jobs/claim', { queues: ['mail'], count: 10, worker: 'mailer-1', lease_ms: 3600000 }));
     for (let i = 0; i < 4; i++)
         await enqueue(server, { queue: 'thumbnails', type: 'resize' });
     made.scheduled = (await enqueue(server, { queue: 'reports', type: 'monthly', ready_at: Date.now() + 86400000 })).id;
