@@ -19,7 +19,7 @@ const { BIN, Server } = require('./lib/server.js');
 const { walk, count } = require('./lib/audit.js');
 
 const MIB = 1024 * 1024;
-const RESUME_MS = 60000; // ends what hangs; nothing that works comes near it
+const RESUME_MS = 240000; // ends what hangs; nothing that works comes near it
 
 /** One server on a small disk, and what it acknowledged. */
 class Site {

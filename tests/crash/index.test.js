@@ -17,7 +17,7 @@ const { Server } = require('./lib/server.js');
 const REQUESTS = 10;
 const EACH = 10100; // just enough jobs for a snapshot
 const SYNCS_MAX = 80; // of a start with its snapshot: fewer
-const DEADLINE_MS = 60000;
+const DEADLINE_MS = 240000;
 
 async function text(port, target) {
   return (await fetch(`http://127.0.0.1:${port}${target}`)).text();

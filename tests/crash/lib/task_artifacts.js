@@ -157,7 +157,7 @@ class Artifacts {
     const there = this.count(({ is }) => is === 'there');
     const uploads = this.count(({ is, uploadId }) => is !== 'there' && uploadId);
     const most = there + uploads;
-    for (const end = Date.now() + 10000; this.files() > most && Date.now() < end;) await delay(20);
+    for (const end = Date.now() + 120000; this.files() > most && Date.now() < end;) await delay(20);
     if (this.files() > most || this.files() < there)
       this.fail(`${this.files()} files for ${there} artifacts and ${uploads} uploads`);
   }

@@ -9,6 +9,7 @@ const { setTimeout: delay } = require('node:timers/promises');
 const { ms } = require('./task_ledger.js');
 
 const VISIBILITY = 1; // second
+const PATIENCE = 120000; // ends what hangs; nothing that works comes near it
 const LEVELS = [2, 6]; // the queues of the priorities that tasks have
 const API = '/api/queue/v1';
 
@@ -104,9 +105,9 @@ class Polls {
   async finish(conn) {
     const all = [...this.messages.values()];
     const missing = new Set(all.filter((known) =>
-      known.deleted === 'no' && ms(known.task.definition.deadline) > Date.now() + 30000));
+      known.deleted === 'no' && ms(known.task.definition.deadline) > Date.now() + 2 * PATIENCE));
     const queues = await this.urls(conn);
-    for (const end = Date.now() + 20000; missing.size && Date.now() < end; await delay(20))
+    for (const end = Date.now() + PATIENCE; missing.size && Date.now() < end; await delay(20))
       for (const urls of queues)
         for (const message of await this.poll(conn, urls, 32)) {
           missing.delete(message.known);

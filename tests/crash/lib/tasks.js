@@ -17,6 +17,7 @@ const QUEUE = 'side/work';
 const POLLED = 'side/polled';
 const OPEN_MAX = 40; // tasks of a queue that have not ended; then schedulers wait
 const HOUR = 3600000;
+const PATIENCE = 120000; // ends what hangs; nothing that works comes near it
 const SAMPLE = 40; // of tasks that ended long ago
 
 const encode = encodeURIComponent;
@@ -83,6 +84,10 @@ class Tasks {
     const definition = this.definition(queue);
     const task = this.ledger.add(this.slugid(), queue, definition);
     const { status, body } = await conn.request('PUT', `${API}/task/${task.id}`, definition);
+    if (status === 400 && Date.now() >= task.deadline) { // it came too late
+      this.ledger.tasks.delete(task.id);
+      return;
+    }
     if (status !== 200) this.fail(`createTask answered ${status}: ${JSON.stringify(body)}`);
     this.counts.tasks++;
     this.ledger.see(task, body.status);
@@ -224,7 +229,7 @@ class Tasks {
     const queues = await this.polls.urls(conn);
     const open = () => [...this.ledger.open(QUEUE), ...this.ledger.open(POLLED)];
     for (const task of open()) await this.check(conn, task);
-    for (const end = Date.now() + 30000; open().length && Date.now() < end; await delay(10)) {
+    for (const end = Date.now() + PATIENCE; open().length && Date.now() < end; await delay(10)) {
       if (await this.pending(conn, QUEUE)) await this.claimWork(conn, worker);
       for (const urls of queues)
         for (const message of await this.polls.poll(conn, urls, 32))
