@@ -12,7 +12,7 @@ const { BIN } = require('./harness');
 // Runs a part of the demo to its good end; returns the lines that it has said.
 function demo(part, most) {
     const ran = spawnSync(path.join(__dirname, '../../demo', part), [path.resolve(BIN)],
-        { encoding: 'utf8', timeout: 120000 });
+        { encoding: 'utf8', timeout: 400000 });
     const said = `${ran.stdout}${ran.stderr}`;
     assert.equal(ran.status, 0, said);
     const lines = said.trimEnd().split('\n');

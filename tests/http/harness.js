@@ -26,7 +26,7 @@ const path = require('node:path');
 const { before, after } = require('node:test');
 
 const BIN = path.resolve(process.env.TENAX_BIN || path.join(__dirname, '../../build/tenax'));
-const DEADLINE_MS = 30000; // ends what hangs; nothing that works comes near it
+const DEADLINE_MS = 120000; // ends what hangs; nothing that works comes near it
 
 // The document of the API: every answer has to be as it says. Not checked would look like checked.
 function loadOpenapi() {

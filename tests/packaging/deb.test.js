@@ -70,7 +70,7 @@ exec chroot "$1/root" sh -eu /steps`;
 
 function unshare(...args) {
     return spawnSync('unshare', ['--mount', '--pid', '--fork', '--kill-child', ...args],
-        { encoding: 'utf8', timeout: 120000 });
+        { encoding: 'utf8', timeout: 600000 });
 }
 
 function mayOverlay() {

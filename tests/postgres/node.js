@@ -7,9 +7,9 @@
 const assert = require('node:assert');
 const { spawn, spawnSync, execFile } = require('node:child_process');
 const fs = require('node:fs');
-const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
+const { freePorts } = require('../amqp/broker.js');
 
 const VERSIONS = '/usr/lib/postgresql';
 
@@ -19,11 +19,7 @@ function bin(name) {
 }
 
 async function freePort() {
-  const s = net.createServer();
-  await new Promise((done) => s.listen(0, '127.0.0.1', done));
-  const { port } = s.address();
-  await new Promise((done) => s.close(done));
-  return port;
+  return (await freePorts(1))[0];
 }
 
 // As the user that PostgreSQL may run as.
@@ -64,7 +60,7 @@ class Postgres {
     this.child = spawn(p, a, { cwd: this.dir, stdio: ['ignore', out, out] });
     fs.closeSync(out);
     this.exited = new Promise((done) => this.child.on('exit', done));
-    for (const end = Date.now() + 60000; ;) {
+    for (const end = Date.now() + 240000; ;) {
       if (this.child.exitCode !== null || Date.now() > end)
         throw new Error(fs.readFileSync(path.join(this.dir, 'output'), 'utf8'));
       if ((await this.psql('SELECT 1')).code === 0) return this;

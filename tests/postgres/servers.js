@@ -11,7 +11,7 @@ const path = require('node:path');
 const { Postgres } = require('./node.js');
 
 const BIN = path.resolve(process.env.TENAX_BIN || 'build/tenax');
-const DEADLINE_MS = 60000; // ends what hangs; nothing that works comes near it
+const DEADLINE_MS = 120000; // ends what hangs; nothing that works comes near it
 
 const running = new Set();
 process.on('exit', () => {
