@@ -101,8 +101,11 @@ static void on_answer(void *ctx, const struct kube_answer *a)
 static void call(char *args, enum kube_client_retry retry)
 {
     char *verb = strtok(args, " "), *path = strtok(NULL, " "), *body = strtok(NULL, "");
-    struct kube_client_spec spec = {
-        .path = path, .body = str_from(body), .retry = retry, .timeout = {15000}, .done = on_answer};
+    struct kube_client_spec spec = {.path = path,
+                                    .body = str_from(body),
+                                    .retry = retry,
+                                    .timeout = {15000},
+                                    .done = on_answer};
     must(verb && path);
     for (spec.verb = 0; strcmp(kube_counters_verb_name(spec.verb), verb) != 0;)
         spec.verb++;
