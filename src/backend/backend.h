@@ -134,7 +134,7 @@ struct backend_settings {
     uint64_t undo_max_bytes;            /* that all that is kept for it may take, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
-    span jq_request_limit;   /* how long jq expressions may run for one request; 0: any time */
+    span jq_request_limit;   /* processor time of jq expressions for one request; 0: any */
     span clock_jump_limit;   /* a clock that jumps ahead by more is logged; one that is set back by
                                 more is not waited for */
     uint32_t metrics_queues; /* at most so many have counts of their own */

@@ -32,13 +32,13 @@ struct eval_answer {
 
 struct eval_request {
     enum eval_kind kind;
-    /* What is left of the time that expressions may run for the client's request that this is a
-     * part of; 0: any. */
+    /* What is left of the processor time that expressions may take for the client's request that
+     * this is a part of; 0: any. */
     span left;
     struct str exprs[2];
     const struct str *inputs; /* valid JSON */
     size_t count;
-    /* spent: how long the expressions ran, without the wait before. ERR_UNPROCESSABLE: the
+    /* spent: processor time that the expressions took. ERR_UNPROCESSABLE: the
      * expression is wrong, failed, or went over a limit; ERR_INTERNAL: the evaluator broke down. */
     void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count,
                  span spent);

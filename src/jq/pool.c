@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -13,6 +14,7 @@
 
 #define START_LIMIT_MS 20000 /* for a process to start, on a busy machine */
 #define PROCESSES_MAX  64
+#define RECHECK_MS     5
 
 /* A request that is waiting or being processed. */
 struct task {
@@ -44,7 +46,13 @@ enum mood {
     HELPER_ENDING, /* killed, or its pipe broke: waiting for its exit */
 };
 
-enum end_cause { END_BY_ITSELF, END_TIME, END_BUDGET, END_SIZE };
+enum end_cause { END_BY_ITSELF, END_TIME, END_BUDGET, END_STALL, END_SIZE };
+
+/* A moment of a task. */
+struct moment {
+    int64_t cpu_ms; /* processor time of the helper since it was started */
+    int64_t ms;     /* by uv_hrtime */
+};
 
 struct helper {
     struct pool *pool;
@@ -58,8 +66,11 @@ struct helper {
     int signal;
     struct buf said; /* not parsed yet */
     struct task *task;
-    uint64_t began;   /* when the task began, by uv_hrtime; 0: not yet */
-    bool over_budget; /* iff the clock is running: the limit of the whole request is what expires */
+    bool began;          /* whether it has begun to read the task */
+    struct moment begin; /* when it did */
+    struct moment heard; /* when it last answered, or began */
+    struct moment now;   /* when it was last looked at */
+    bool late;           /* it was over a limit when the clock was last looked at */
     uint64_t served;
 };
 
@@ -78,6 +89,7 @@ struct pool_settings pool_defaults(void)
 {
     return (struct pool_settings){.processes = 2,
                                   .time_limit = {1000},
+                                  .stall_factor = 30,
                                   .memory_limit = 256u << 20,
                                   .queue_max = 4096,
                                   .queue_bytes = 64u << 20,
@@ -169,37 +181,81 @@ static void end(struct helper *h, enum end_cause cause)
     uv_process_kill(&h->process, SIGKILL);
 }
 
-/* The task is answered on the process's exit, not here: an exit arrives in the loop's I/O phase,
- * after which a turn of the backend follows. */
-static void on_clock(uv_timer_t *t)
-{
-    struct helper *h = t->data;
-    end(h, h->over_budget ? END_BUDGET : END_TIME);
-}
-
-static void set_clock(struct helper *h, span limit)
+static void set_clock(struct helper *h, uv_timer_cb expired, span limit)
 {
     uv_update_time(h->pool->loop);
-    uv_timer_start(&h->clock, on_clock, (uint64_t)limit.ms, 0);
+    uv_timer_start(&h->clock, expired, (uint64_t)limit.ms, 0);
 }
 
-/* The time since the helper began to read the task. */
+/* Where a helper's processor time cannot be read, all time counts. Not for one that has ended. */
+static void look_at(struct helper *h)
+{
+    clockid_t clock;
+    struct timespec ts;
+    h->now.ms = (int64_t)(uv_hrtime() / 1000000);
+    if (clock_getcpuclockid(h->process.pid, &clock) == 0 && clock_gettime(clock, &ts) == 0)
+        h->now.cpu_ms = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    else
+        h->now.cpu_ms = h->now.ms;
+}
+
+/* How long the helper had run for the task when it was last looked at. */
 static span spent_by(const struct helper *h)
 {
-    return (span){h->began ? (int64_t)((uv_hrtime() - h->began) / 1000000) : 0};
+    return (span){h->began ? h->now.cpu_ms - h->begin.cpu_ms : 0};
+}
+
+/* How long it may still run until the next answer. *cause: which limit that is. */
+static int64_t left_to(const struct helper *h, enum end_cause *cause)
+{
+    span limit = h->pool->settings.time_limit, all = h->task->left;
+    int64_t left = limit.ms - (h->now.cpu_ms - h->heard.cpu_ms);
+    *cause = END_TIME;
+    if (all.ms > 0 && all.ms - spent_by(h).ms < left) {
+        left = all.ms - spent_by(h).ms;
+        *cause = END_BUDGET;
+    }
+    if (left > 0 && h->now.ms - h->heard.ms >= limit.ms * h->pool->settings.stall_factor) {
+        left = 0;
+        *cause = END_STALL;
+    }
+    return left;
+}
+
+/* The task is answered on the process's exit, not here: an exit arrives in the loop's I/O phase,
+ * after which a turn of the backend follows. What is over a limit is looked at twice, because
+ * answers may be waiting to be read when the loop was busy. */
+static void on_task_clock(uv_timer_t *t)
+{
+    struct helper *h = t->data;
+    enum end_cause cause;
+    look_at(h);
+    int64_t left = left_to(h, &cause);
+    if (left <= 0 && h->late) {
+        end(h, cause);
+        return;
+    }
+    h->late = left <= 0;
+    set_clock(h, on_task_clock, (span){left > RECHECK_MS ? left : RECHECK_MS});
 }
 
 /* Sets the time limit until the next answer. */
 static void set_task_clock(struct helper *h)
 {
-    span limit = h->pool->settings.time_limit, all = h->task->left;
+    enum end_cause cause;
+    look_at(h);
+    h->heard = h->now;
     if (!h->began)
-        h->began = uv_hrtime();
-    int64_t left = all.ms - spent_by(h).ms;
-    h->over_budget = all.ms > 0 && left < limit.ms;
-    if (h->over_budget)
-        limit.ms = left > 0 ? left : 0;
-    set_clock(h, limit);
+        h->begin = h->now;
+    h->began = true;
+    h->late = false;
+    int64_t left = left_to(h, &cause);
+    set_clock(h, on_task_clock, (span){left > 0 ? left : 0});
+}
+
+static void on_start_clock(uv_timer_t *t)
+{
+    end(t->data, END_STALL);
 }
 
 static struct err error_of(const struct helper *h)
@@ -211,6 +267,8 @@ static struct err error_of(const struct helper *h)
     if (h->cause == END_BUDGET)
         return err_make(ERR_UNPROCESSABLE,
                         "the expressions of this request ran too long in total, and were stopped");
+    if (h->cause == END_STALL)
+        return err_make(ERR_INTERNAL, "the process that runs the expression made no progress");
     if (h->cause == END_SIZE)
         return err_make(ERR_UNPROCESSABLE, "the expression makes more than %zu bytes",
                         s->answer_max);
@@ -233,8 +291,7 @@ static void after_end(struct helper *h)
     span spent = spent_by(h);
     h->mood = HELPER_NONE;
     h->task = NULL;
-    h->began = 0;
-    h->over_budget = false;
+    h->began = false;
     h->said.len = 0;
     if (again) {
         /* Garbage of earlier expressions may have been the cause. */
@@ -296,8 +353,7 @@ static void complete(struct helper *h, const struct err *err)
     span spent = spent_by(h);
     h->said = (struct buf){0};
     h->task = NULL;
-    h->began = 0;
-    h->over_budget = false;
+    h->began = false;
     h->mood = HELPER_IDLE;
     h->served++;
     uv_timer_stop(&h->clock);
@@ -455,7 +511,7 @@ static struct err start(struct helper *h)
         return err_make(ERR_INTERNAL, "cannot start a process for jq: %s", uv_strerror(bad));
     }
     h->mood = HELPER_STARTING;
-    set_clock(h, (span){START_LIMIT_MS});
+    set_clock(h, on_start_clock, (span){START_LIMIT_MS});
     uv_read_start((uv_stream_t *)&h->out, give_room, on_read);
     return err_none();
 }

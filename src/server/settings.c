@@ -310,12 +310,11 @@ static const struct option_def table[] = {
          "processes that evaluate jq expressions of batched jobs and of filters; started when "
          "first needed; while filters keep all of them busy, there is one more for batched jobs"},
     {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
-     .help = "how long one evaluation may take before it is stopped"},
+     .help = "processor time that one evaluation may take before it is stopped"},
     {"jq-request-limit", "DURATION", OPTION_SPAN, AT(jq_request_limit), ENV("JQ_REQUEST_LIMIT"),
      .def = "10s",
-     .help = "how long the expressions of one request may run in total, excluding the time that "
-             "they wait; "
-             "at least --jq-time-limit",
+     .help = "processor time that the expressions of one request may take in total; at least "
+             "--jq-time-limit",
      .live = true},
     {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
      .def = "256MiB", .help = "memory that each of these processes may use"},
