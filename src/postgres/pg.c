@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A connection: opening it, waiting for it, and what its errors mean. Statements: pg_run.c. */
+/* A connection: opening it, waiting for it, and what its errors mean. Hosts: pg_connect.c;
+ * statements: pg_run.c. */
 
 #include "postgres/pg.h"
 
@@ -65,8 +66,7 @@ void pg_until_asked(struct pg *pg, mono (*deadline)(void *ctx), void *ctx)
 
 /* --- errors --- */
 
-/* libpq's words on one line; of several, the first ones. */
-static const char *flat(const char *text, char out[160])
+const char *pg_flat(const char *text, char out[160])
 {
     snprintf(out, 160, "%s", text ? text : "");
     for (char *c = out; *c; c++)
@@ -81,7 +81,7 @@ struct err pg_break(struct pg *pg, const char *doing)
 {
     char text[160];
     pg->broken = true;
-    return err_make(ERR_POSTGRES, "%s: %s", doing, flat(PQerrorMessage(pg->conn), text));
+    return err_make(ERR_POSTGRES, "%s: %s", doing, pg_flat(PQerrorMessage(pg->conn), text));
 }
 
 struct row {
@@ -123,7 +123,7 @@ struct err pg_err_of(struct pg *pg, const PGresult *result)
     if (code == ERR_POSTGRES || PQstatus(pg->conn) == CONNECTION_BAD)
         pg->broken = true;
     return err_make(pg->broken ? ERR_POSTGRES : code, "PostgreSQL%s%s: %s", state ? " says " : "",
-                    state ? state : "", flat(said ? said : PQerrorMessage(pg->conn), text));
+                    state ? state : "", pg_flat(said ? said : PQerrorMessage(pg->conn), text));
 }
 
 static void on_notice(void *ctx, const PGresult *result)
@@ -166,19 +166,7 @@ struct err pg_await(struct pg *pg, bool write, mono deadline)
 
 /* --- opening --- */
 
-NODISCARD static struct err connect_until(struct pg *pg, mono deadline)
-{
-    PostgresPollingStatusType want = PGRES_POLLING_WRITING;
-    while (want != PGRES_POLLING_OK) {
-        if (PQstatus(pg->conn) == CONNECTION_BAD || want == PGRES_POLLING_FAILED)
-            return pg_break(pg, "cannot connect to PostgreSQL");
-        TRY(pg_await(pg, want == PGRES_POLLING_WRITING, deadline));
-        want = PQconnectPoll(pg->conn);
-    }
-    return err_none();
-}
-
-NODISCARD static struct err begin(struct pg *pg, const struct pg_settings *settings)
+NODISCARD static struct err begin(struct pg *pg, const struct pg_settings *settings, mono deadline)
 {
     struct pg_url url;
     char name[64];
@@ -187,9 +175,7 @@ NODISCARD static struct err begin(struct pg *pg, const struct pg_settings *setti
     if (e.code == ERR_OK) {
         url.names[url.count] = "fallback_application_name";
         url.values[url.count] = name;
-        pg->conn = PQconnectStartParams(url.names, url.values, 0);
-        if (!pg->conn)
-            e = err_make(ERR_POSTGRES, "cannot connect to PostgreSQL: no memory");
+        e = pg_connect(&url, deadline, &pg->conn);
     }
     pg_url_fini(&url);
     return e;
@@ -199,10 +185,7 @@ struct err pg_open(const struct pg_settings *settings, struct pg **out)
 {
     struct pg *pg = ALLOC(struct pg);
     pg->timeout = settings->timeout.ms ? settings->timeout : (span){TIMEOUT_MS};
-    mono deadline = pg_deadline(pg);
-    struct err e = begin(pg, settings);
-    if (e.code == ERR_OK)
-        e = connect_until(pg, deadline);
+    struct err e = begin(pg, settings, pg_deadline(pg));
     if (e.code == ERR_OK) {
         PQsetNoticeReceiver(pg->conn, on_notice, pg);
         PQsetnonblocking(pg->conn, 1);

@@ -8,7 +8,8 @@
  * Passwords come from a file, PGPASSWORD, PGPASSFILE or the URL, and are in no error and no line of
  * the log. Unless the URL or PGSSLMODE says otherwise, the certificate of every host but the
  * machine's own is verified (sslmode=verify-full), by the system's authorities unless sslrootcert
- * names others; of several hosts, the one that takes writes is used.
+ * names others; of several hosts, the first one that takes writes is used, and one that does not
+ * answer is waited for alone for a quarter of a second at most.
  *
  * Errors of all functions: ERR_POSTGRES if the connection broke, or the deadline passed: whether a
  * statement under way took effect is then unknown, and only pg_close is of use. Otherwise the

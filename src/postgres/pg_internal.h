@@ -34,8 +34,17 @@ struct pg_url {
 /* ERR_USAGE. In any case pg_url_fini is called. */
 NODISCARD struct err pg_url_read(const struct pg_settings *settings, struct pg_url *out);
 void pg_url_fini(struct pg_url *u);
+/* Which host, hostaddr, port or target_session_attrs the URL or the environment has; NULL: neither.
+ */
+const char *pg_url_get(const struct pg_url *u, const char *name);
+
+/* pg_connect.c */
+/* A connection to one of the hosts. ERR_POSTGRES, also at the deadline. */
+NODISCARD struct err pg_connect(const struct pg_url *url, mono deadline, PGconn **out);
 
 /* pg.c */
+/* libpq's words on one line; of several, the first ones. */
+const char *pg_flat(const char *text, char out[160]);
 /* The end of a call that begins now. */
 mono pg_deadline(const struct pg *pg);
 /* Waits until the socket can be read, or written as well. ERR_POSTGRES at the deadline. */

@@ -192,6 +192,21 @@ struct err pg_url_read(const struct pg_settings *settings, struct pg_url *out)
     return err_none();
 }
 
+const char *pg_url_get(const struct pg_url *u, const char *name)
+{
+    static const char *const env[][2] = {{"host", "PGHOST"},
+                                         {"hostaddr", "PGHOSTADDR"},
+                                         {"port", "PGPORT"},
+                                         {"target_session_attrs", "PGTARGETSESSIONATTRS"}};
+    for (int i = 0; i < u->count; i++)
+        if (strcmp(u->names[i], name) == 0)
+            return u->values[i];
+    for (size_t i = 0; i < COUNT(env); i++)
+        if (strcmp(env[i][0], name) == 0)
+            return getenv(env[i][1]);
+    return NULL;
+}
+
 void pg_url_fini(struct pg_url *u)
 {
     if (u->password)

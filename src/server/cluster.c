@@ -190,6 +190,11 @@ mono cluster_owned_until(void *ctx)
     return member_owned_until(((struct cluster *)ctx)->member);
 }
 
+uint64_t cluster_connections(void *ctx)
+{
+    return member_connections(((struct cluster *)ctx)->member);
+}
+
 bool cluster_is_over(struct cluster *c)
 {
     return pg_now().ns >= cluster_owned_until(c).ns;

@@ -43,8 +43,9 @@ bool cluster_is_over(struct cluster *c);
 /* What the store needs to commit as the owner. */
 uint64_t cluster_epoch(const struct cluster *c);
 const struct pg_settings *cluster_postgres(const struct cluster *c);
-/* As member_owned_until; c is the cluster. From any thread. */
+/* As member_owned_until and member_connections; c is the cluster. From any thread. */
 mono cluster_owned_until(void *c);
+uint64_t cluster_connections(void *c);
 
 /* The owner has a chance to make others the owner: ERR_CONFLICT if there is no other server. */
 NODISCARD struct err cluster_may_leave(const struct cluster *c);

@@ -61,6 +61,8 @@ void member_read(struct member *m, struct member_state *out);
 /* Until when this server owns the shard, at least; 0: it does not. m is the member. From any
  * thread. */
 mono member_owned_until(void *m);
+/* How often this server has connected to PostgreSQL. m is the member. From any thread. */
+uint64_t member_connections(void *m);
 /* Gives the shard up, after the last commit; waits until PostgreSQL knows, or the lease is over. */
 void member_release(struct member *m);
 /* It takes the shard no more. */

@@ -86,6 +86,11 @@ mono member_owned_until(void *m)
     return (mono){atomic_load(&((struct member *)m)->owned_until)};
 }
 
+uint64_t member_connections(void *m)
+{
+    return atomic_load(&((struct member *)m)->connections);
+}
+
 /* The lease was asked for, or renewed, after `from`. It is not used to its very end: what is on its
  * way then needs time, too. */
 static void own_from(struct member *m, mono from)
@@ -125,6 +130,7 @@ static struct err prepare(struct member *m)
     memcpy(m->state.secret, secret, sizeof secret);
     m->state.has_secret = true;
     pthread_mutex_unlock(&m->lock);
+    atomic_fetch_add(&m->connections, 1);
     return err_none();
 }
 

@@ -76,6 +76,7 @@ static struct err open_store(struct server *s)
         foreign.log = (struct log_postgres_settings){.pg = *cluster_postgres(s->cluster),
                                                      .epoch = cluster_epoch(s->cluster),
                                                      .owned_until = cluster_owned_until,
+                                                     .connections = cluster_connections,
                                                      .ctx = s->cluster};
         rocks.foreign = &foreign;
     }

@@ -15,6 +15,8 @@
 /* Between two tries to connect. */
 #define PAUSE      ((span){50})
 #define TIMEOUT_MS 10000
+/* With more time than that, an attempt to connect leaves half of it for another one. */
+#define HASTY_MS 500
 
 struct log_postgres {
     struct log base;
@@ -23,6 +25,8 @@ struct log_postgres {
     uint64_t durable, last; /* last: durable, or one more, which is under way */
     uint64_t first;
     bool sent;        /* the one under way, and the connection has not broken since */
+    uint64_t made;    /* connections() when this one was made */
+    bool replaying;   /* which no other connection disturbs */
     mono patience;    /* without owned_until: until when PostgreSQL may be away */
     struct buf batch; /* the one under way, to send it again */
     struct buf inbox; /* and the rows that go with it */
@@ -84,10 +88,21 @@ static void find_rows(struct log_postgres *l)
 
 /* --- the deadline --- */
 
+static mono owned_until(const struct log_postgres *l)
+{
+    return l->settings.owned_until ? l->settings.owned_until(l->settings.ctx) : l->patience;
+}
+
+static uint64_t connections(const struct log_postgres *l)
+{
+    return l->settings.connections ? l->settings.connections(l->settings.ctx) : 0;
+}
+
 static mono until(void *ctx)
 {
     const struct log_postgres *l = ctx;
-    return l->settings.owned_until ? l->settings.owned_until(l->settings.ctx) : l->patience;
+    bool stale = !l->replaying && connections(l) != l->made;
+    return stale ? (mono){1} : owned_until(l);
 }
 
 static void be_patient(struct log_postgres *l)
@@ -98,7 +113,7 @@ static void be_patient(struct log_postgres *l)
 
 NODISCARD static struct err check_owned(struct log_postgres *l)
 {
-    if (!l->settings.owned_until || pg_now().ns < until(l).ns)
+    if (!l->settings.owned_until || pg_now().ns < owned_until(l).ns)
         return err_none();
     return err_make(ERR_FENCED, "the lease ended before PostgreSQL had answered");
 }
@@ -110,8 +125,9 @@ NODISCARD static struct err connect_once(struct log_postgres *l, uint64_t *seq)
     pg_close(l->pg);
     l->pg = NULL;
     struct pg_settings settings = l->settings.pg;
-    int64_t left = (until(l).ns - pg_now().ns) / 1000000;
-    settings.timeout.ms = left > 0 ? left : 1;
+    int64_t left = (owned_until(l).ns - pg_now().ns) / 1000000;
+    settings.timeout.ms = left > HASTY_MS ? left / 2 : left > 0 ? left : 1;
+    l->made = connections(l);
     TRY(pg_open(&settings, &l->pg));
     pg_until_asked(l->pg, until, l);
     return pg_shard_settle(l->pg, l->settings.shard, l->settings.epoch, seq);
@@ -121,7 +137,7 @@ NODISCARD static struct err connect_once(struct log_postgres *l, uint64_t *seq)
 NODISCARD static struct err connect_again(struct log_postgres *l, uint64_t *seq)
 {
     struct err e;
-    while ((e = connect_once(l, seq)).code == ERR_POSTGRES && pg_now().ns < until(l).ns)
+    while ((e = connect_once(l, seq)).code == ERR_POSTGRES && pg_now().ns < owned_until(l).ns)
         pg_pause(PAUSE);
     return e;
 }
@@ -293,7 +309,9 @@ static struct err postgres_replay(struct log *base, uint64_t from, log_replay_fn
         return err_make(ERR_CORRUPT, "the log in PostgreSQL begins after batch %llu",
                         (unsigned long long)from);
     be_patient(l);
+    l->replaying = true;
     struct err e = pg_log_each(l->pg, l->settings.shard, from, replay_one, &r);
+    l->replaying = false;
     if (e.code != ERR_OK) {
         l->failed = connect_again(l, &seq); /* a replay that was ended breaks it off */
         return l->failed.code == ERR_OK ? e : l->failed;

@@ -27,6 +27,10 @@ struct log_postgres_settings {
     /* Until when the caller owns the shard, by pg_now; asked before each wait, on the log's thread.
      * NULL: for ever, and PostgreSQL has pg.timeout to come back. */
     mono (*owned_until)(void *ctx);
+    /* A number that changes when the caller has had to connect anew: whoever waits for a commit
+     * that was sent before may wait in vain, as another PostgreSQL may be the primary by now. NULL:
+     * it never changes. On the log's thread. */
+    uint64_t (*connections)(void *ctx);
     void *ctx;
 };
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "postgres/pg.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -91,6 +93,57 @@ static void the_password_is_the_first_line_of_its_file(void **state)
     struct err e = pg_open(&settings, &pg);
     assert_code(e, ERR_USAGE);
     assert_non_null(strstr(e.msg, name));
+}
+
+/* A port that takes connections, and never says a word: like a primary that is frozen. */
+static int open_silent_port(int *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 5), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static void a_host_that_does_not_answer_leaves_it_to_the_next_one(void **state)
+{
+    char url[256];
+    int port;
+    struct pg *pg;
+    (void)state;
+    int fd = open_silent_port(&port);
+    snprintf(url, sizeof url, "host=127.0.0.1,%s port=%d,5432 user=admin dbname=postgres", node.dir,
+             port);
+    struct pg_settings settings = {.url = url, .timeout = {120000}};
+    mono begin = pg_now();
+    assert_ok(pg_open(&settings, &pg));
+    assert_true(pg_now().ns < pg_after(begin, (span){100000}).ns);
+    assert_ok(pg_script(pg, "SELECT 1"));
+    pg_close(pg);
+    snprintf(url, sizeof url, "host=127.0.0.1,127.0.0.1 port=%d,1 user=admin dbname=postgres",
+             port);
+    settings.timeout.ms = 300;
+    assert_code(pg_open(&settings, &pg), ERR_POSTGRES);
+    close(fd);
+}
+
+static void the_host_that_takes_writes_is_used(void **state)
+{
+    char url[256];
+    struct pg *pg;
+    struct pg_settings settings = {.url = url};
+    (void)state;
+    snprintf(url, sizeof url, "host=127.0.0.1,%s port=1,5432 user=admin dbname=postgres", node.dir);
+    assert_ok(pg_open(&settings, &pg));
+    assert_ok(pg_script(pg, "CREATE ROLE reads LOGIN; "
+                            "ALTER ROLE reads SET default_transaction_read_only = on"));
+    pg_close(pg);
+    snprintf(url, sizeof url, "host=%s,%s port=5432 user=reads dbname=postgres", node.dir,
+             node.dir);
+    assert_code(pg_open(&settings, &pg), ERR_POSTGRES);
 }
 
 /* --- statements --- */
@@ -233,6 +286,8 @@ int main(void)
         T(an_answer_that_does_not_come_breaks_the_connection),
         T(a_connection_that_postgres_ends_is_broken),
         cmocka_unit_test(a_server_that_is_not_there_is_an_error),
+        cmocka_unit_test(a_host_that_does_not_answer_leaves_it_to_the_next_one),
+        cmocka_unit_test(the_host_that_takes_writes_is_used),
         T(rows_come_one_by_one),
         T(a_notice_of_another_session_is_noticed),
     };

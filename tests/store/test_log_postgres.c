@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,7 @@ struct fixture {
     struct pg_wire *wire;
     struct log *l;
     _Atomic int64_t lease_ms; /* from now; 0: no lease */
+    _Atomic uint64_t connections;
 };
 
 static mono owned_until(void *ctx)
@@ -78,6 +80,11 @@ static mono owned_until(void *ctx)
     return pg_after(pg_now(), (span){ms ? ms : 60000});
 }
 
+static uint64_t connections(void *ctx)
+{
+    return atomic_load(&((struct fixture *)ctx)->connections);
+}
+
 static struct err open_on_wire(struct fixture *f, uint64_t from)
 {
     struct log_postgres_settings s = {.pg = {.url = pg_wire_url(f->wire), .purpose = "log"},
@@ -85,6 +92,7 @@ static struct err open_on_wire(struct fixture *f, uint64_t from)
                                       .epoch = f->kept.epoch,
                                       .from = from,
                                       .owned_until = owned_until,
+                                      .connections = connections,
                                       .ctx = f};
     return log_postgres_open(&s, &f->l);
 }
@@ -207,6 +215,24 @@ static void a_wire_that_is_cut_for_a_while_costs_nothing(void **state)
     pg_wire_cut(f->wire, false);
     assert_ok(log_wait(f->l, n));
     reopen_and_expect(f, n);
+}
+
+/* As after a fail-over to another PostgreSQL, while the first one has not closed its connections.
+ */
+static void a_commit_is_not_waited_for_on_a_connection_that_others_have_left(void **state)
+{
+    struct fixture *f = *state;
+    log_batch_fill(f->l, 3, SMALL);
+    int64_t pid = pg_node_ask(&node, "SELECT pid FROM pg_stat_activity WHERE application_name = "
+                                     "'tenax log'");
+    assert_int_equal(kill((pid_t)pid, SIGSTOP), 0);
+    uint64_t n = begin(f);
+    atomic_fetch_add(&f->connections, 1);
+    struct err e = log_wait(f->l, n);
+    assert_int_equal(kill((pid_t)pid, SIGCONT), 0); /* and it is refused what it was sent */
+    assert_ok(e);
+    assert_ok(log_wait(f->l, begin(f)));
+    reopen_and_expect(f, n + 1);
 }
 
 static void a_restart_of_postgres_costs_nothing_that_was_acknowledged(void **state)
@@ -414,6 +440,7 @@ int main(void)
         T(a_commit_whose_answer_is_lost_counts_once),
         T(a_commit_that_had_no_effect_is_sent_again),
         T(a_wire_that_is_cut_for_a_while_costs_nothing),
+        T(a_commit_is_not_waited_for_on_a_connection_that_others_have_left),
         T(a_restart_of_postgres_costs_nothing_that_was_acknowledged),
         T(a_cancelled_wait_for_a_standby_is_no_acknowledgement),
         T(a_standby_that_stays_away_ends_the_lease),
