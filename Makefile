@@ -115,7 +115,7 @@ test-postgres: all
 	@TEST_POSTGRES=owner $(SUITE) postgres-owner $(IN_POSTGRES:%=tests/http/%.test.js)
 	@TEST_POSTGRES=standby $(SUITE) postgres-standby $(IN_POSTGRES:%=tests/http/%.test.js)
 
-## test-failover: two hundred random blows to several servers on a PostgreSQL, under load; 20 min
+## test-failover: 200 blows to several servers, their PostgreSQL, its standby and the network; 25 min
 test-failover: all
 	@tools/setup test
 	FAILOVERS=200 TENAX_BIN=$(BUILD)/tenax node --test tests/postgres/failover.test.js

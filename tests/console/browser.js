@@ -181,19 +181,16 @@ class Page {
     }
 
     async click(selector) {
-        await this.clickOn(`document.querySelector(${JSON.stringify(selector)})`, `${selector} is there`);
-    }
-
-    // Clicks what the expression finds, at once when it does: the page may be drawn anew at any time.
-    async clickOn(find, what) {
-        await this.until(`((e) => { e?.click(); return !!e; })(${find})`, what);
+        await this.until(`!!document.querySelector(${JSON.stringify(selector)})`, `${selector} is there`);
+        await this.run((s) => document.querySelector(s).click(), selector);
     }
 
     // Clicks the button or link with this text.
     async press(text) {
         const find = `[...document.querySelectorAll('dialog[open] button, main button, main a, header button')].filter((e) =>
             e.offsetParent !== null && e.textContent.trim() === ${JSON.stringify(text)})[0]`;
-        await this.clickOn(find, `there is “${text}”`);
+        await this.until(`!!(${find})`, `there is “${text}”`);
+        await this.eval(`(${find}).click()`);
     }
 
     async key(key) {

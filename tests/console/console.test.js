@@ -264,7 +264,8 @@ describe('acting', () => {
         const press = async (label) => {
             const find = `[...document.querySelectorAll("main tr")].find((r) => /mailer-1/.test(r.textContent))
                 ?.querySelectorAll("button")`;
-            await page.clickOn(`[...(${find} ?? [])].find((b) => b.textContent === ${JSON.stringify(label)})`, label);
+            await page.until(`[...(${find} ?? [])].some((b) => b.textContent === ${JSON.stringify(label)})`);
+            await page.eval(`[...${find}].find((b) => b.textContent === ${JSON.stringify(label)}).click()`);
             await page.click('dialog [data-confirm]');
         };
         await press('Quiet');

@@ -69,7 +69,7 @@ const create = (name, more) => kubectl(['create', '-f', '-'], { input: manifest(
 describe('kubectl', () => {
     test('create -f, get, get -o json, wait, delete', async () => {
         assert.match(await create('one'), /^pod\/one created/);
-        await kubectl(['wait', '--for=condition=Ready', 'pod/one', '--timeout=240s']);
+        await kubectl(['wait', '--for=condition=Ready', 'pod/one', '--timeout=20s']);
         const table = await kubectl(['get', 'pods', '-o', 'wide', '-l', 'app=one']);
         const [head, row] = table.trim().split('\n').map((line) => line.split(/  +/));
         assert.deepEqual(head.slice(0, 5), ['NAME', 'READY', 'STATUS', 'RESTARTS', 'AGE']);
@@ -166,7 +166,7 @@ describe('kubectl', () => {
             /^stuck/.test(pod.metadata.name)).length === 2, 'they run');
         await kubectl(['delete', 'pod', 'stuck-1', '--wait=false']);
         assert.match(await kubectl(['get', 'pod', 'stuck-1']), /Terminating/);
-        const wait = begin('kubectl', ['wait', '--for=delete', 'pod/stuck-1', '--timeout=240s']);
+        const wait = begin('kubectl', ['wait', '--for=delete', 'pod/stuck-1', '--timeout=30s']);
         await until(() => double.watches() > 0, 'it watches');
         await kubectl(['delete', 'pod', 'stuck-1', '--force', '--grace-period=0']);
         assert.equal(await wait.ended, 0, wait.stderr);
@@ -226,7 +226,7 @@ except client.ApiException as err:
     assert err.status == 409, err
 version = made.metadata.resource_version
 for event in watch.Watch().stream(v1.list_namespaced_pod, 'default', resource_version=version,
-        field_selector='metadata.name=snake', timeout_seconds=240):
+        field_selector='metadata.name=snake', timeout_seconds=20):
     if event['object'].status.phase == 'Running':
         break
 else:

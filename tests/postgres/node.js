@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real PostgreSQL for tests: in a folder of its own below /tmp, reached by a socket there and on a
-// loopback port of its own, ended with its processes. It refuses to run as root, and runs as the user
-// `postgres` then. Missing PostgreSQL is a failure, not a skip: tools/setup installs it.
+// loopback port of its own, or at the address of a machine of network.js; ended with its processes. It
+// refuses to run as root, and runs as the user `postgres` then. Missing PostgreSQL is a failure, not a
+// skip: tools/setup installs it.
 'use strict';
 
 const assert = require('node:assert');
@@ -30,20 +31,47 @@ function asUser(program, args) {
 }
 
 class Postgres {
-  // conf: further lines of postgresql.conf
-  static async start({ conf = [], fsync = false } = {}) {
-    const n = new Postgres();
-    n.dir = fs.mkdtempSync(path.join('/tmp', 'tenax-pg-'));
-    n.data = path.join(n.dir, 'data');
-    n.port = await freePort();
-    if (process.getuid() === 0) assert.strictEqual(spawnSync('chown', ['postgres:', n.dir]).status, 0);
+  constructor(machine, port) {
+    this.machine = machine;
+    this.address = machine ? machine.address : '127.0.0.1';
+    this.port = port;
+    this.dir = fs.mkdtempSync(path.join('/tmp', 'tenax-pg-'));
+    this.data = path.join(this.dir, 'data');
+    if (process.getuid() === 0) assert.strictEqual(spawnSync('chown', ['postgres:', this.dir]).status, 0);
+  }
+
+  // conf: further lines of postgresql.conf; machine: where it runs
+  static async start({ conf = [], fsync = false, machine = null } = {}) {
+    const n = new Postgres(machine, machine ? 5432 : await freePort());
     n.run(bin('initdb'), '-D', n.data, '-U', 'admin', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C');
-    fs.appendFileSync(path.join(n.data, 'postgresql.conf'), `${[
-      "listen_addresses = '127.0.0.1'", `port = ${n.port}`, `unix_socket_directories = '${n.dir}'`,
-      `fsync = ${fsync ? 'on' : 'off'}`, 'shared_buffers = 64MB', 'max_connections = 60',
-      'log_min_messages = warning', ...conf].join('\n')}\n`);
+    if (machine)
+      for (const db of ['all', 'replication'])
+        fs.appendFileSync(path.join(n.data, 'pg_hba.conf'), `host ${db} all 0.0.0.0/0 trust\n`);
+    n.set(n.own(), `fsync = ${fsync ? 'on' : 'off'}`, 'shared_buffers = 64MB', 'max_connections = 60',
+      'log_min_messages = warning', ...conf);
     await n.again();
     return n;
+  }
+
+  // A standby of another one, on another machine.
+  static async standbyOf(primary, machine, conf = []) {
+    const n = new Postgres(machine, primary.port);
+    n.run(bin('pg_basebackup'), '-h', primary.dir, '-p', String(primary.port), '-U', 'admin', '-D', n.data,
+      '--checkpoint=fast', '--no-sync', '--wal-method=stream');
+    n.set(n.own(), ...conf, `primary_conninfo = 'host=${primary.address} port=${primary.port} user=admin'`);
+    fs.writeFileSync(path.join(n.data, 'standby.signal'), '');
+    await n.again();
+    return n;
+  }
+
+  // What is of this one only.
+  own() {
+    return `listen_addresses = '${this.address}'\nport = ${this.port}\nunix_socket_directories = '${this.dir}'`;
+  }
+
+  // Lines of its configuration, of which the last ones count; it reads them at the next start or SIGHUP.
+  set(...lines) {
+    fs.appendFileSync(path.join(this.data, 'postgresql.conf'), `${lines.join('\n')}\n`);
   }
 
   run(program, ...args) {
@@ -55,7 +83,8 @@ class Postgres {
 
   // Starts it (again), until it answers.
   async again() {
-    const [p, a] = asUser(bin('postgres'), ['-D', this.data]);
+    let [p, a] = asUser(bin('postgres'), ['-D', this.data]);
+    if (this.machine) [p, a] = this.machine.enter(p, a);
     const out = fs.openSync(path.join(this.dir, 'output'), 'a');
     this.child = spawn(p, a, { cwd: this.dir, stdio: ['ignore', out, out] });
     fs.closeSync(out);
@@ -74,8 +103,19 @@ class Postgres {
     await this.exited;
   }
 
+  // Sends a signal to all of its processes at once, as what happens to a machine does.
+  signal(signal) {
+    this.child.kill(signal === 'SIGCONT' ? 'SIGCONT' : 'SIGSTOP'); // it starts none meanwhile
+    for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+      try {
+        const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+        if (Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === this.child.pid) process.kill(Number(pid), signal);
+      } catch { /* it has ended */ }
+    this.child.kill(signal);
+  }
+
   url({ user = 'admin', db = 'postgres', port = this.port } = {}) {
-    return `postgres://${user}@127.0.0.1:${port}/${db}`;
+    return `postgres://${user}@${this.address}:${port}/${db}`;
   }
 
   psql(sql, { user = 'admin', db = 'postgres' } = {}) {
@@ -99,7 +139,10 @@ class Postgres {
   }
 
   async stop() {
-    if (this.child.exitCode === null && this.child.signalCode === null) await this.end();
+    if (this.child.exitCode === null && this.child.signalCode === null) {
+      this.signal('SIGCONT');
+      await this.end();
+    }
     fs.rmSync(this.dir, { recursive: true, force: true });
   }
 }

@@ -30,8 +30,9 @@ async function until(ask, what) {
   }
 }
 
-// One request on a connection of its own: {status, headers, text, json}; rejects if there is no answer.
-function ask(url, method, target, body, headers = {}) {
+// One request on a connection of its own: {status, headers, text, json}; rejects if there is no answer,
+// or none in time.
+function ask(url, method, target, body, headers = {}, limit = DEADLINE_MS) {
   return new Promise((done, fail) => {
     const request = http.request(url + target, {
       method, agent: false,
@@ -48,26 +49,30 @@ function ask(url, method, target, body, headers = {}) {
         done({ status: answer.statusCode, headers: answer.headers, text, json });
       });
     });
-    request.setTimeout(DEADLINE_MS, () => request.destroy(new Error('no answer in time')));
+    const timer = setTimeout(() => request.destroy(new Error('no answer in time')), limit);
+    request.on('close', () => clearTimeout(timer));
     request.on('error', fail);
     request.end(body === undefined ? undefined : JSON.stringify(body));
   });
 }
 
-// A server with --postgres. It is given the same port when it starts again.
+// A server with --postgres, on a machine of network.js if one is given. It is given the same port when
+// it starts again.
 class Member {
-  constructor(postgres, args = []) {
+  constructor(postgres, args = [], machine = null) {
     this.postgres = postgres;
-    this.args = args;
+    this.args = machine ? ['--host', machine.address, '--insecure', ...args] : args;
+    this.machine = machine;
     this.dir = fs.mkdtempSync('/tmp/tenax-member-');
     this.port = 0;
     this.stderr = '';
   }
 
   async start({ args = [], env = {} } = {}) {
-    this.child = spawn(BIN, ['serve', '--root-dir', this.dir, '--port', String(this.port),
-      '--admin-port', '0', '--log-level', 'info', '--postgres', this.postgres.url(), ...this.args, ...args],
-    { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const serve = ['serve', '--root-dir', this.dir, '--port', String(this.port), '--admin-port', '0',
+      '--log-level', 'info', '--postgres', this.postgres.url(), ...this.args, ...args];
+    const [program, argv] = this.machine ? this.machine.enter(BIN, serve) : [BIN, serve];
+    this.child = spawn(program, argv, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);
     this.ended = new Promise((done) => this.child.on('close', (code, signal) => {
       running.delete(this.child);
@@ -98,8 +103,8 @@ class Member {
     }, `GET ${target}`);
   }
 
-  async health() {
-    return (await this.ask('GET', '/health').catch(() => null))?.json;
+  async health(limit) {
+    return (await ask(this.url, 'GET', '/health', undefined, {}, limit).catch(() => null))?.json;
   }
 
   async until(role) {
