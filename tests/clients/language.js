@@ -42,7 +42,7 @@ function finish(child, what) {
             running.delete(child);
             resolve({ code, signal, said });
         });
-    }), () => `${what} ends; so far ${said}`, 120000);
+    }), () => `${what} ends; so far ${said}`, 400000);
 }
 
 function linesOf(file) {

@@ -189,7 +189,7 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         const now = Math.floor(Date.now() / 1000);
         // With the leeway it is good for some seconds yet.
         const write = (more) => fs.writeFileSync(file, `${jwt(ec, one.claims({ sub: 'w', ...more }))}\n`, { mode: 0o600 });
-        write({ exp: now - 22 });
+        write({ exp: now - 15 });
         await ready(server, fs.readFileSync(file, 'utf8').trim());
         const worker = begin(['work', '--url', server.url(), '--token-file', file, '--queue', 'q', '--', 'true']);
         t.after(() => worker.child.kill('SIGKILL'));
@@ -201,7 +201,7 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         };
         await work();
         write({});
-        await until(() => Date.now() > (now + 9) * 1000, 'the first one has expired');
+        await until(() => Date.now() > (now + 16) * 1000, 'the first one has expired');
         await work();
     });
 

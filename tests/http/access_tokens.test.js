@@ -165,7 +165,7 @@ describe('a token', () => {
 
     it('ends_at_its_time_and_its_streams_with_it', async (t) => {
         const { server, as, tokens } = await guarded(t, {}, { args: ['--heartbeat-interval', '50ms'] });
-        tokens.w = await create(server, { roles: ['worker'], expires_at: Date.now() + 5000 },
+        tokens.w = await create(server, { roles: ['worker'], expires_at: Date.now() + 10000 },
             bearer(tokens.admin));
         const take = await as('w').take('?queue=a');
         await take.until(() => take.over, 'the stream ends');
@@ -174,7 +174,7 @@ describe('a token', () => {
 
     it('of_an_admin_still_demands_credentials_when_it_has_expired', async (t) => {
         const server = await started(t);
-        const token = await create(server, { roles: ['admin'], expires_at: Date.now() + 1000 }, {});
+        const token = await create(server, { roles: ['admin'], expires_at: Date.now() + 5000 }, {});
         await until(async () => (await server.get('/jobs', bearer(token))).status === 401, 'it expires');
         assertError(await server.get('/jobs'), 401, 'credentials_required');
         await server.stop();

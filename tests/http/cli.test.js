@@ -450,7 +450,7 @@ describe('tenax work', () => {
 
     it('ends_a_command_whose_job_was_canceled', async () => {
         const { id, queue } = await server.enqueue({ queue: queueName() });
-        const worker = work(['--queue', queue, '--once', '--lease', '1s', '--', 'sh', '-c',
+        const worker = work(['--queue', queue, '--once', '--lease', '5s', '--', 'sh', '-c',
             'echo begun >&2; exec sleep 600']);
         await worker.says(/begun/);
         await kill(server, id);

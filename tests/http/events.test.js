@@ -73,7 +73,7 @@ describe('events', () => {
                 await idle.enqueueMany(jobs);
             const began = Date.now();
             assertNumbered(await idle.history());
-            assert.ok(Date.now() - began < 12000, `${Date.now() - began} ms`);
+            assert.ok(Date.now() - began < 50000, `${Date.now() - began} ms`);
         } finally {
             await idle.clean();
         }

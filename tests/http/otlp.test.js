@@ -393,7 +393,7 @@ describe('a collector that', () => {
 
     it('is_slow_holds_nobody_up', async (t) => {
         const { collector, server } = await setUp(t, { args });
-        const slow = (res) => setTimeout(() => res.end('{}'), 2000);
+        const slow = (res) => setTimeout(() => res.end('{}'), 6000);
         collector.answers = Array.from({ length: 1000 }, () => slow);
         await outlives(server, queueName());
         await until(async () => (await spanMetrics(server)).exported > 0);

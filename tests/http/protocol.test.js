@@ -390,7 +390,7 @@ describe('a list of ids in the address', () => {
 
 describe('a client that is slow', () => {
     const server = useServer({
-        args: ['--header-timeout', '500ms', '--body-timeout', '500ms', '--idle-timeout', '1s'],
+        args: ['--header-timeout', '2s', '--body-timeout', '2s', '--idle-timeout', '3s'],
         keepAlive: false,
     });
 
@@ -432,12 +432,12 @@ describe('a client that is slow', () => {
 
     it('but_waits_for_a_long_poll_is_not', async () => {
         const queue = queueName();
-        const jobs = await server.claim({ queues: [queue], wait_ms: 1600 });
+        const jobs = await server.claim({ queues: [queue], wait_ms: 4000 });
         assert.deepEqual(jobs, []);
         const taker = await server.take(`?queue=${queue}`);
         await new Promise((resolve) => {
             // The wait of another claim is the clock: longer than every timeout above.
-            server.claim({ queues: [queueName()], wait_ms: 1600 }).then(resolve);
+            server.claim({ queues: [queueName()], wait_ms: 4000 }).then(resolve);
         });
         const { id } = await server.enqueue({ queue });
         assert.equal((await taker.next()).id, id);

@@ -149,7 +149,7 @@ describe('a task', () => {
 
     it('is_resolved_by_its_deadline', async () => {
         const queue = await server.queue();
-        const task = definition({ deadline: new Date(Date.now() + 1000).toJSON() });
+        const task = definition({ deadline: new Date(Date.now() + 5000).toJSON() });
         const [pending, running] = [await slugid(), await slugid()];
         for (const id of [running, pending])
             await queue.createTask(id, task);

@@ -279,6 +279,7 @@ describe('messages about a task', () => {
 
 describe('messages about claims', () => {
     const server = useTaskcluster({ args: ['--taskcluster-claim-timeout', '300ms'] });
+    const other = useTaskcluster();
 
     it('tell_of_those_that_expire', async () => {
         const t = await running(server, { retries: 1 });
@@ -294,10 +295,10 @@ describe('messages about claims', () => {
     });
 
     it('say_until_when_they_were_taken_at_first', async () => {
-        const t = await running(server);
+        const t = await running(other);
         const { takenUntil } = await t.queue.reclaimTask(t.id, 0);
         await t.queue.reportCompleted(t.id, 0);
-        const list = (await messages(server, of(t.id))).slice(2);
+        const list = (await messages(other, of(t.id))).slice(2);
         assert.equal(list[0].payload.takenUntil, t.claim.takenUntil);
         assert.equal(list[0].payload.status.runs[0].takenUntil, t.claim.takenUntil);
         assert.equal(list[1].payload.status.runs[0].takenUntil, takenUntil);

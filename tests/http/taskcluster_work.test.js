@@ -141,10 +141,10 @@ describe('a task that a worker runs', () => {
     });
 
     it('fails_when_it_takes_longer_than_maxRunTime', async () => {
-        const task = await once({ command: sh('echo begun; sleep 600 & wait'), maxRunTime: 1 },
+        const task = await once({ command: sh('echo begun; sleep 600 & wait'), maxRunTime: 4 },
             { args: ['--grace', '100ms'], code: 1 });
         assert.deepEqual(ending(task), ['failed', 'failed']);
-        assert.match(task.log, /^begun\n\[taskcluster:error\] the commands took longer than maxRunTime, 1 s$/m);
+        assert.match(task.log, /^begun\n\[taskcluster:error\] the commands took longer than maxRunTime, 4 s$/m);
     });
 
     it('leaves_no_process_behind', async () => {
@@ -298,7 +298,7 @@ describe('artifacts of a task', () => {
 });
 
 describe('a run that ends otherwise', () => {
-    const server = useTaskcluster({ args: ['--host', ownAddress(), '--taskcluster-claim-timeout', '3s'] });
+    const server = useTaskcluster({ args: ['--host', ownAddress(), '--taskcluster-claim-timeout', '9s'] });
     const { content, create, queue, reaches, statusOf, work } = useWork(server);
 
     it('is_ended_when_its_task_is_canceled', async () => {
@@ -363,7 +363,7 @@ describe('a run that ends otherwise', () => {
     });
 
     it('is_held_as_long_as_it_takes', async () => {
-        const { id, queueId } = await create({ command: ['sleep', '5'] }); // more than one claim holds
+        const { id, queueId } = await create({ command: ['sleep', '12'] }); // more than one claim holds
         const worker = work(queueId, ['--once']);
         assert.equal((await worker.ended).code, 0, worker.stderr);
         const { runs } = await statusOf(id);
