@@ -85,7 +85,8 @@ test-working:
 
 test-unit: all
 	@tools/setup test
-	@$(SUITE) unit --limit 2700 -- meson test -C $(BUILD) --no-rebuild --print-errorlogs
+	@$(SUITE) unit --limit 2700 -- meson test -C $(BUILD) --no-rebuild --print-errorlogs \
+		--timeout-multiplier 5
 
 test-http: all
 	@tools/setup test

@@ -261,12 +261,12 @@ func TestLeasesAreRenewedByOneRequestForAll(t *testing.T) {
 	}
 	before, begun := asked(), time.Now()
 	w := b.worker(func(context.Context, *Job) (any, error) {
-		time.Sleep(2500 * time.Millisecond)
+		time.Sleep(9 * time.Second)
 		return nil, nil
 	})
-	w.Concurrency, w.Lease = 4, 1500*time.Millisecond
+	w.Concurrency, w.Lease = 4, 6*time.Second
 	must(t, w.Drain(background))
-	renewals, ticks := asked()-before, int(time.Since(begun)/(500*time.Millisecond))
+	renewals, ticks := asked()-before, int(time.Since(begun)/(2*time.Second))
 	if renewals < 3 || renewals > ticks+1 {
 		t.Fatalf("%d renewals", renewals)
 	}

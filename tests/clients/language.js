@@ -136,7 +136,7 @@ function testClient(name, {
             try {
                 const [hold, deaf] = await server.enqueueMany(
                     [{ queue: 'stop', type: 'hold' }, { queue: 'stop', type: 'deaf' }]);
-                const one = startWorker(server.url(), 'stop', { concurrency: 3, grace: 300 });
+                const one = startWorker(server.url(), 'stop', { concurrency: 3, grace: 5000 });
                 await until(() => one.ledger().length === 2, 'both are under way');
                 one.child.kill('SIGTERM');
                 const { code, said } = await one.ended;

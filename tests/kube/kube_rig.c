@@ -11,7 +11,7 @@
 #include "base/must.h"
 #include "cli/certs.h"
 
-#define GUARD_MS 20000
+#define GUARD_MS 60000
 
 static struct {
     const char *file, *what;

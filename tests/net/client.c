@@ -11,7 +11,7 @@
 #include "base/must.h"
 #include "net/io_threads.h"
 
-#define GUARD_MS 10000
+#define GUARD_MS 60000
 #define LARGE    ((size_t)1024 * 1024)
 
 static void on_guard(uv_timer_t *timer)

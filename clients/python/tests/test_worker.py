@@ -152,8 +152,8 @@ class Working(unittest.TestCase):
         count = "/proxy/count?path=/jobs/renew"
         before = self.client.request("GET", count)["count"]
         begun = time.monotonic()
-        self.drain(lambda job: time.sleep(2.5), concurrency=4, lease=1.5)
-        ticks = (time.monotonic() - begun) / 0.5
+        self.drain(lambda job: time.sleep(9), concurrency=4, lease=6)
+        ticks = (time.monotonic() - begun) / 2
         renewals = self.client.request("GET", count)["count"] - before
         self.assertTrue(3 <= renewals <= ticks + 1, f"{renewals} renewals")
         jobs = self.client.request("GET", f"/jobs?queue={self.queue}")["jobs"]
