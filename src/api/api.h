@@ -67,6 +67,14 @@ struct api_cluster {
     struct api_peer servers[API_SERVERS_MAX];
 };
 
+/* What GET / says; of texts that are not set nothing. */
+struct api_landing {
+    struct str listener;                             /* primary or admin: which one was asked */
+    struct str console;                              /* its path */
+    struct str admin_url;                            /* iff the sender may know it */
+    struct str name, version, health, openapi, docs; /* set when it is written */
+};
+
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */
     uint64_t body_max; /* bytes of a body that came as MessagePack, once it is JSON; 0: any */
@@ -93,7 +101,10 @@ struct api_settings {
      * ERR_CONFLICT if there is none. The texts of *out are valid until the next call. */
     void (*cluster)(void *ctx, struct api_cluster *out);
     struct err (*step_down)(void *ctx);
-    void *cluster_ctx;
+    /* For GET /; NULL: it has only what every server is. */
+    void (*landing)(void *ctx, struct http_exchange *x, const struct http_request *req, bool admin,
+                    struct api_landing *out);
+    void *cluster_ctx; /* of all three */
 };
 
 /* What another front end says of events, to consumers that ask for it (?messages=NAME). */
@@ -133,6 +144,10 @@ void api_free(struct api *a);
 void api_stop(struct api *a);
 /* Ends streams and waiting claims of those whose credentials count no more. */
 void api_end_void_streams(struct api *a);
+/* Answers GET / where there is no api, in JSON: browsers are sent to the console, if there is one.
+ */
+void api_landing_reply(struct http_exchange *x, const struct http_request *req,
+                       const struct api_landing *facts);
 /* To be mounted on a router; valid as long as the api. */
 const struct front_end *api_front_end(struct api *a);
 /* The table of endpoints as JSON, for tools/openapi.py. */

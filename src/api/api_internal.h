@@ -115,6 +115,7 @@ void api_queue_patch(struct api *a, const struct api_request *r);
 void api_queue_remove(struct api *a, const struct api_request *r);
 void api_servers(struct api *a, const struct api_request *r);
 void api_step_down(struct api *a, const struct api_request *r);
+void api_landing(struct api *a, const struct api_request *r);
 void api_health(struct api *a, const struct api_request *r);
 void api_clock_reset(struct api *a, const struct api_request *r);
 void api_version(struct api *a, const struct api_request *r);

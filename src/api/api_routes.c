@@ -512,6 +512,15 @@ const struct endpoint api_endpoints[] = {
              "409 if no other server is there.",
      .answers = {{202, "it begins to", &api_stepping_down_shape},
                  {501, "this server works by itself", &api_error_shape}}},
+    {{HTTP_GET, "/"},
+     api_landing,
+     "getLanding",
+     "Ask what this is",
+     .more =
+         "Needs no credentials. Browsers (Accept: text/html) are sent to the web console, if it "
+         "is not turned off. Each of several servers answers by itself.",
+     .answers = {{200, "what this is, and where to go on", &api_landing_shape},
+                 {302, "none: to the console"}}},
     {{HTTP_GET, "/health"},
      api_health,
      "getHealth",

@@ -136,6 +136,7 @@ extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shap
 extern const struct shape api_audit_shape, api_audit_entry_shape; /* api_audit.c */
 extern const struct shape api_budget_shape, api_budgets_shape, api_budget_binding_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
-    api_clock_reset_shape; /* api_server.c */
+    api_clock_reset_shape;                   /* api_server.c */
+extern const struct shape api_landing_shape; /* api_landing.c */
 
 #endif

@@ -55,8 +55,8 @@ const struct subcommand token_command = {
         "commands of tenax from the variable TENAX_TOKEN or from a file (--token-file), others as "
         "the header `Authorization: Bearer TOKEN`.\n"
         "Until there is a token of an admin, whoever reaches the server may do everything, and "
-        "tokens are made over its admin listener. From the first one on, every request but "
-        "GET /health needs a token. docs/access.md says what each role may do.\n"
+        "tokens are made over its admin listener. From the first one on, every request but GET / "
+        "and GET /health needs a token. docs/access.md says what each role may do.\n"
         "With --root-dir a token is made without asking the server, also while it is stopped: "
         "nobody is locked out who can write to its directory.",
     .examples = "  tenax token create --role admin > ~/.tenax-token && chmod 600 ~/.tenax-token\n"

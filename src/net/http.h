@@ -91,7 +91,7 @@ struct http_settings {
      */
     bool (*in_pieces)(void *ctx, enum http_method method, struct str path);
     /* The path of a page that links on pages of other origins may open, for it is the same for
-     * everybody and shows itself in no frame; NULL: none. */
+     * everybody and shows itself in no frame; NULL: none. The path "/" leads there. */
     const char *page;
     /* Names of hosts that requests may be for, beside those that are the server's in any case
      * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */

@@ -219,8 +219,9 @@ void server_hand_on(struct http_server *s, struct http_exchange *x, const struct
 static bool opens_page(const struct http_server *s, const struct http_request *req)
 {
     bool reads = req->method == HTTP_GET || req->method == HTTP_HEAD;
-    return s->settings.page && reads && str_eq(req->path, str_from(s->settings.page)) &&
-           str_eq(req->fetch_dest, STR("document"));
+    bool page = s->settings.page &&
+                (str_eq(req->path, str_from(s->settings.page)) || str_eq(req->path, STR("/")));
+    return page && reads && str_eq(req->fetch_dest, STR("document"));
 }
 
 void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,

@@ -102,7 +102,7 @@ static void report(const struct identity_set *who, const struct settings *s, ins
     if (!s->no_admin)
         add_listener(out, "admin", s->admin_host, &s->admin_tls);
     if (identities_guard(who->identities))
-        buf_lit(out, "Every request but GET /health needs credentials.\n\n");
+        buf_lit(out, "Every request but GET / and GET /health needs credentials.\n\n");
     else
         buf_lit(out, "Nobody is an admin yet: whoever reaches the server may do everything.\n\n");
     table_init(&t, headers);

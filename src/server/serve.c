@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "server/identity_report.h"
+#include "server/landing.h"
 #include "server/logfile.h"
 #include "server/notify.h"
 #include "server/serve_internal.h"
@@ -372,6 +373,13 @@ static struct err open_inbox(struct server *s)
     return inbox_new(&inbox, &s->inbox);
 }
 
+static void read_landing(void *ctx, struct http_exchange *x, const struct http_request *req,
+                         bool admin, struct api_landing *out)
+{
+    const struct server *s = ctx;
+    landing_read(&s->settings, &s->admin, x, req, admin, out);
+}
+
 /* With the jobs: everything that answers requests about them. */
 static struct err start_owner(struct server *s)
 {
@@ -398,6 +406,7 @@ static struct err start_owner(struct server *s)
                                .machine_ctx = s,
                                .cluster = s->cluster ? read_cluster : NULL,
                                .step_down = serve_step_down,
+                               .landing = read_landing,
                                .cluster_ctx = s};
     s->api = api_new(s->backend, &api);
     s->router = router_new();

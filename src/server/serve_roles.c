@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include "base/log.h"
+#include "server/landing.h"
 #include "server/serve_internal.h"
 
 /* How long leaving may take: clients connect again in any case. */
@@ -90,7 +91,8 @@ static void serve(struct server *s, struct http_exchange *x, const struct http_r
 {
     struct http_request real;
     if (!s->answers) {
-        cluster_answer(s->cluster, x, req, admin);
+        if (!landing_answer(&s->settings, &s->admin, x, req, admin))
+            cluster_answer(s->cluster, x, req, admin);
         return;
     }
     /* It came before this server had the jobs, and was gathered for the owner of then. */

@@ -29,6 +29,7 @@ static void each_role_may_do_what_it_is_for(void **state)
         const char *operation;
         bool viewer, producer, worker, operator, admin;
     } rows[] = {
+        {"getLanding", true, true, true, true, true},
         {"getHealth", true, true, true, true, true},
         {"getVersion", true, true, true, true, true},
         {"getJob", true, true, true, true, true},
@@ -96,6 +97,7 @@ static void nobody_may_do_only_what_needs_nothing(void **state)
                          op->right == RIGHT_NONE ? ERR_OK : ERR_UNIDENTIFIED);
     }
     assert_int_equal(find("getHealth")->right, RIGHT_NONE);
+    assert_int_equal(find("getLanding")->right, RIGHT_NONE);
 }
 
 static void a_refusal_says_what_is_missing(void **state)

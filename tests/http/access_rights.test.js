@@ -12,7 +12,7 @@ const { RIGHTS, guarded, statusOf } = require('./access');
 
 // Which right an operation needs. An operation of the document that is not here fails the tests.
 const NEEDED = {
-    none: ['getHealth'],
+    none: ['getLanding', 'getHealth'],
     see: ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 'getError', 'explainJob', 'explainQueues',
         'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue', 'listNextJobs', 'listWorkers',
         'getWorker', 'getGroup', 'listBudgets', 'getBudget', 'listCronGroups', 'getCronGroup', 'getCronEntry',
@@ -40,7 +40,7 @@ const IN_QUEUES = ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 
     'reportSuccesses', 'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases',
     'releaseJob', 'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
     'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue'];
-const ABOUT_NONE = ['getHealth', 'getVersion', 'getDescription', 'getRetrySettings', 'withdrawClaims'];
+const ABOUT_NONE = ['getLanding', 'getHealth', 'getVersion', 'getDescription', 'getRetrySettings', 'withdrawClaims'];
 
 // What is about all queues, and so refused to who is limited to some.
 const ABOUT_ALL = ['getGroup', 'sealGroup', 'listBudgets', 'getBudget', 'createBudget', 'putBudget', 'patchBudget',
@@ -84,7 +84,7 @@ describe('every operation', () => {
         assert.equal(new Set(operations.map((op) => op.operation.operationId)).size, operations.length);
         assert.equal(document.components.securitySchemes.token.scheme, 'bearer');
         assert.deepEqual(operations.filter((op) => !rightOf(op.operation))
-            .map((op) => op.operation.operationId), ['getHealth']);
+            .map((op) => op.operation.operationId).sort(), ['getHealth', 'getLanding']);
     });
 
     it('is_refused_to_nobody_in_particular_and_to_roles_without_its_right', async (t) => {

@@ -53,6 +53,19 @@ describe('two servers', () => {
       assert.match((await m.ask('GET', '/metrics')).text, new RegExp(`^tenax_owner ${is}$`, 'm'));
   });
 
+  it('say each by itself what they are', async () => {
+    for (const m of [owner, standby]) {
+      const is = await m.ask('GET', '/');
+      assert.strictEqual(is.status, 200, is.text);
+      assert.strictEqual(is.json.name, 'tenax');
+      assert.strictEqual(is.json.admin_url, m.admin);
+      const page = await m.ask('GET', '/', undefined, { Accept: 'text/html' });
+      assert.strictEqual(page.status, 302);
+      assert.strictEqual(page.headers.location, '/console');
+    }
+    assert.strictEqual((await ask(standby.admin, 'GET', '/')).json.listener, 'admin');
+  });
+
   it('are listed by any of them', async () => {
     const list = await until(async () => {
       const answer = await standby.get('/servers');
