@@ -11,7 +11,7 @@ const { execFile, spawn, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { BIN, Server, makeDir, until } = require('./harness');
+const { BIN, Server, makeDir, running, until } = require('./harness');
 const { schemaAt } = require('./openapi');
 
 const SOURCE = path.join(__dirname, '../..');
@@ -29,7 +29,7 @@ function samplesOf(file) {
 function run(command, args, options) {
     return new Promise((resolve) => {
         execFile(command, args, { timeout: 120000, ...options }, (error, stdout, stderr) =>
-            resolve({ code: error?.code ?? 0, said: `${stdout}${stderr}` }));
+            resolve({ code: error ? error.code ?? error.signal : 0, said: `${stdout}${stderr}` }));
     });
 }
 
@@ -66,7 +66,25 @@ for (const file of documents.filter((name) => samplesOf(name).length))
         // A backup is made by the admin listener.
         const admin = (text) => text.replace(/^(\S*tenax backup) /gm, `$1 --url ${server.adminUrl} `);
 
+        // The last line is a worker that ends when it is told.
+        async function worker(text) {
+            const child = spawn('bash', ['-euo', 'pipefail', '-c',
+                here(text).replace(/^tenax work /m, 'exec tenax work ')],
+            { cwd: dir, env, stdio: ['ignore', 'ignore', 'pipe'] });
+            running.add(child);
+            let said = '';
+            child.stderr.on('data', (bytes) => { said += bytes; });
+            const ended = new Promise((resolve) => { child.on('close', resolve); });
+            await until(async () => (await server.get('/workers')).json.workers.some((w) => w.claims > 0),
+                () => `it waits for jobs: ${said}`);
+            child.kill('SIGTERM');
+            assert.equal(await ended, 0, said);
+            running.delete(child);
+        }
+
         async function shell(text) {
+            if (/^tenax work /m.test(text) && !/--drain|--once/.test(text))
+                return worker(text);
             // A sample goes on with the variables of those before it.
             const script = `. ./variables\n${admin(here(text))}\ndeclare -p id token >variables`;
             const { code, said } = await run('bash', ['-euo', 'pipefail', '-c', script],
