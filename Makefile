@@ -86,7 +86,7 @@ test-working:
 test-unit: all
 	@tools/setup test
 	@$(SUITE) unit --limit 2700 -- meson test -C $(BUILD) --no-rebuild --print-errorlogs \
-		--timeout-multiplier 5
+		--timeout-multiplier 10
 
 test-http: all
 	@tools/setup test
@@ -166,7 +166,7 @@ test-asan:
 	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan $(ASAN_OPTIONS_OF_BUILD)
 	@tools/suite asan-build --limit 3600 -- ninja -C $(BUILD)-asan
 	@tools/suite asan-unit --limit 2700 -- meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs \
-		--timeout-multiplier 5 --suite unit --suite fuzz
+		--timeout-multiplier 10 --suite unit --suite fuzz
 	@tools/suite asan-sim --limit 2700 -- $(BUILD)-asan/sim/sim --seeds $(ASAN_SEEDS)
 	@TENAX_BIN=$(BUILD)-asan/tenax tools/suite asan-http $(ASAN_FILES)
 

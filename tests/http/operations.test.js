@@ -15,7 +15,7 @@ async function operationsOf(server) {
 }
 
 describe('an operation', () => {
-    const server = useServer();
+    const server = useServer({ args: ['--jq-request-limit', '10m'] });
 
     it('says_what_was_changed_when_it_is_over', async () => {
         const queue = queueName();
@@ -44,7 +44,7 @@ describe('an operation', () => {
 
     it('that_is_stopped_answers_with_what_it_has_done', async () => {
         const queue = queueName();
-        const total = 1500;
+        const total = 6000;
         await server.enqueueMany(repeat(total, { queue, payload: 1 }));
         // A filter that takes its time with each job.
         const slow = encodeURIComponent('[range(20000)] | length > 0');
