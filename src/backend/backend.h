@@ -158,6 +158,8 @@ struct backend_vt {
     bool (*is_settling)(const struct backend *b);
     void (*stop)(struct backend *b);
     bool (*is_idle)(const struct backend *b);
+    void (*limit_handouts)(struct backend *b, uint64_t bytes);
+    bool (*holds_back)(const struct backend *b);
     void (*submit)(struct backend *b, const struct command *c);
     uint64_t (*gathered)(const struct backend *b);
     struct backend_stream *(*stream_open)(struct backend *b, const struct stream_spec *spec);
@@ -222,6 +224,20 @@ static inline void backend_stop(struct backend *b)
 static inline bool backend_is_idle(const struct backend *b)
 {
     return b->vt->is_idle(b);
+}
+
+/* From now on jobs are handed out only while those that were and have not come to their receivers
+ * yet hold less than so many bytes; 0: none is. Jobs and takers wait for each other meanwhile.
+ * Without a call there is no such limit. */
+static inline void backend_limit_handouts(struct backend *b, uint64_t bytes)
+{
+    b->vt->limit_handouts(b, bytes);
+}
+
+/* Whether the last turn kept jobs or takers waiting for that limit. */
+static inline bool backend_holds_back(const struct backend *b)
+{
+    return b->vt->holds_back(b);
 }
 
 /* --- for front ends --- */

@@ -8,6 +8,9 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
+/* From here on a buffer grows by a quarter: twice as much would be memory that is never used. */
+#define LARGE ((size_t)1 << 20)
+
 void buf_fini(struct buf *b)
 {
     free(b->at);
@@ -17,7 +20,8 @@ void buf_fini(struct buf *b)
 char *buf_room(struct buf *b, size_t n)
 {
     if (b->cap - b->len < n) {
-        size_t cap = b->cap ? b->cap * 2 : 256;
+        size_t cap = b->cap < LARGE ? b->cap * 2 : b->cap + b->cap / 4;
+        cap = cap ? cap : 256;
         if (cap < b->len + n) /* what is large comes in one piece as a rule: not a byte more */
             cap = b->len + n;
         b->at = alloc_resize(b->at, cap);

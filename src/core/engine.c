@@ -351,6 +351,11 @@ bool engine_dispatch_again(const struct engine *e)
            engine_hand_outs_budget_spent(e);
 }
 
+bool engine_dispatch_waits(const struct engine *e)
+{
+    return !list_is_empty(&e->pending) || !list_is_empty(&e->stalled) || !list_is_empty(&e->dirty);
+}
+
 bool engine_next_due(const struct engine *e, instant *at)
 {
     struct btree_entry due;

@@ -275,6 +275,8 @@ NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena
 void engine_flush(struct engine *e, instant now);
 /* Whether something is left, so that the next turn should come at once. */
 bool engine_dispatch_again(const struct engine *e);
+/* Whether a dispatch might hand out something: takers, or queues with new jobs, wait for it. */
+bool engine_dispatch_waits(const struct engine *e);
 /* How many gangs, takers and queues all dispatches have looked at so far for complete gangs. For
  * tests, which cannot measure time. */
 uint64_t engine_gang_steps(const struct engine *e);

@@ -166,6 +166,22 @@ bool budget_is_full(struct http_budget *b, uint64_t now)
     return is_full(b->pool);
 }
 
+static uint64_t room_now(const struct http_budget *b)
+{
+    uint64_t held = atomic_load(&b->pool->held);
+    return held < b->pool->most ? b->pool->most - held : 0;
+}
+
+uint64_t budget_room(struct http_budget *b, bool waits, uint64_t now)
+{
+    uint64_t room = room_now(b);
+    if (room || !waits)
+        return room;
+    set_waits(b, true);
+    note_full(b, now);
+    return room_now(b);
+}
+
 uint64_t budget_share(const struct http_budget *b)
 {
     uint64_t half = b->pool->most / 2, held = held_now(b);

@@ -62,6 +62,11 @@ bool budget_is_full(struct http_budget *b, uint64_t now);
 /* Everything is held, whatever it is for. */
 bool budget_is_exhausted(const struct http_budget *b);
 
+/* How many bytes are free. waits: something of b that is no connection would have them; if there
+ * are none it keeps others from being read no longer than a connection would, and room() will be
+ * called. now: the loop's time. */
+uint64_t budget_room(struct http_budget *b, bool waits, uint64_t now);
+
 /* How much a connection should leave unread at most: the less, the more is held already, so that
  * thousands that do not read leave half of it to those that do. */
 uint64_t budget_share(const struct http_budget *b);

@@ -104,6 +104,9 @@ struct http_settings http_defaults(void);
 /* To be freed after the servers that share it are gone. */
 struct http_budget *http_budget_new(uint64_t bytes);
 void http_budget_free(struct http_budget *budget);
+/* How many bytes are free of it. waits: somebody who is no connection waits for some, so that
+ * connections that do not read are closed for it, too. On the thread of the loop. */
+uint64_t http_budget_room(struct http_budget *budget, uv_loop_t *loop, bool waits);
 
 /* Binds, listens and serves handler(ctx, …) on the loop. ERR_IO if the address cannot be
  * had (the message names it and why). Writing to a connection that its peer has closed must

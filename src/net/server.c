@@ -407,6 +407,11 @@ void http_budget_free(struct http_budget *budget)
     free(budget);
 }
 
+uint64_t http_budget_room(struct http_budget *budget, uv_loop_t *loop, bool waits)
+{
+    return budget_room(budget, waits, uv_now(loop));
+}
+
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
 {
     x->drained = drained;

@@ -227,7 +227,6 @@ static struct err open_admin(struct server *s)
 static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
-    s->replies = http_budget_new(set->reply_memory);
     TRY(open_listener(s, set->host, set->port, &set->tls, serve_on_request, &s->primary));
     return set->no_admin ? err_none() : open_admin(s);
 }
@@ -438,6 +437,7 @@ static struct err start(struct server *s)
     TRY(begin_log(set));
     settings_tell();
     s->files = machine_share_files(set->max_connections, set->connections_wanted);
+    s->replies = http_budget_new(set->reply_memory);
     if (set->postgres && !set->print_access)
         TRY(stand_by(s));
     if (s->stopping || s->code != 0)
@@ -477,10 +477,11 @@ static void run(struct server *s)
 
 int serve_main(int argc, char **argv)
 {
-    /* One loop thread and one commit thread: more arenas only scatter memory. Large blocks are
-     * allocated and freed with every batch, so they must not go through mmap. */
+    /* One loop thread and one commit thread: more arenas only scatter memory. Blocks of a batch
+     * are allocated and freed all the time, so they must not go through mmap; the largest answers
+     * and bodies must, or the arena of each thread would keep what it once had. */
     mallopt(M_ARENA_MAX, 4);
-    mallopt(M_MMAP_THRESHOLD, 64 << 20);
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
     static struct server s; /* the loop's signal handles outlive this call */
     s.handover = handover_take();

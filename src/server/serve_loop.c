@@ -61,10 +61,17 @@ static void set_due(struct server *s)
     s->due_set = true;
 }
 
+/* Jobs that are handed out become answers at once: they wait where those have no room. */
+static uint64_t room_for_jobs(struct server *s)
+{
+    return http_budget_room(s->replies, &s->loop, backend_holds_back(s->backend));
+}
+
 static struct err turn_of_backend(struct server *s)
 {
     if (s->inbox)
         inbox_turn(s->inbox);
+    backend_limit_handouts(s->backend, room_for_jobs(s));
     return backend_turn(s->backend);
 }
 
@@ -101,11 +108,14 @@ static void on_after_io(uv_check_t *c)
     serve_turn(s);
 }
 
-/* Replies that were released early have left (net/conn.h) and nothing else has been read. */
+/* Replies that were released early have left (net/conn.h) and nothing else has been read. Or there
+ * is room for jobs that waited for it, since a connection was closed. */
 static void on_before_poll(uv_prepare_t *p)
 {
     struct server *s = p->data;
-    if (s->backend && backend_is_settling(s->backend))
+    if (!s->backend)
+        return;
+    if (backend_is_settling(s->backend) || (backend_holds_back(s->backend) && room_for_jobs(s) > 0))
         serve_turn(s);
 }
 

@@ -139,6 +139,65 @@ static void a_stream_is_not_handed_much_more_than_has_left(void **state)
     assert_int_equal(other.count, 1);
 }
 
+static void assert_no_turn_is_due(struct yard *y)
+{
+    instant at;
+    assert_false(backend_next_due(y->b, &at) && at.ms <= y->now.ms);
+}
+
+static void assert_a_turn_is_due(struct yard *y)
+{
+    instant at;
+    assert_true(backend_next_due(y->b, &at) && at.ms <= y->now.ms);
+}
+
+static void nothing_is_handed_out_where_it_has_no_room(void **state)
+{
+    Y;
+    struct stream s = {0};
+    struct answer claimed = {0};
+    backend_limit_handouts(y->b, 0);
+    yard_stream(y, "q", 1, &s);
+    yard_claim(y, "q", 1, (span){60000}, &claimed);
+    yard_add(y, "q");
+    yard_add(y, "q");
+    yard_settle(y);
+    assert_int_equal(s.count + claimed.came, 0);
+    assert_true(backend_holds_back(y->b));
+    assert_no_turn_is_due(y); /* who has set the limit knows when there is room */
+    backend_limit_handouts(y->b, 1);
+    yard_settle(y);
+    assert_false(backend_holds_back(y->b));
+    assert_int_equal(s.count, 1);
+    assert_int_equal(claimed.came, 1);
+}
+
+static void what_is_on_its_way_counts_for_the_limit_of_hand_outs(void **state)
+{
+    Y;
+    struct stream first = {0}, second = {0};
+    struct answer claimed = {0};
+    for (int i = 0; i < 3; i++)
+        add_large(y, 600 << 10);
+    backend_limit_handouts(y->b, 600 << 10);
+    yard_faults(y, HOLD);
+    yard_stream(y, "q", 1, &first);
+    yard_turn(y);
+    yard_stream(y, "q", 1, &second);
+    yard_turn(y);
+    assert_true(backend_holds_back(y->b)); /* the first one's job is being committed */
+    yard_faults(y, NO_FAULTS);
+    memory_release(y->store);
+    yard_turn(y);
+    assert_int_equal(first.count, 1);
+    assert_a_turn_is_due(y);
+    yard_settle(y);
+    assert_int_equal(second.count, 1);
+    yard_claim(y, "q", 1, (span){0}, &claimed);
+    yard_settle(y);
+    assert_int_equal(claimed.count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +207,8 @@ int main(void)
         TEST(commits_are_synced_unless_the_operator_chose_otherwise),
         TEST(enqueues_alone_are_synced_if_the_operator_says_so),
         TEST(a_stream_is_not_handed_much_more_than_has_left),
+        TEST(nothing_is_handed_out_where_it_has_no_room),
+        TEST(what_is_on_its_way_counts_for_the_limit_of_hand_outs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,4 +174,38 @@ describe('streams that nobody reads', () => {
         }
         await settle(server);
     }));
+
+    // Each has read all there was, and so none is known not to read.
+    it('of_jobs_to_come_are_bounded', () => serving(async (server, sockets) => {
+        const queue = queueName();
+        for (let i = 0; i < 40; i++) {
+            const socket = await mute(server, sockets);
+            socket.write(rawGet(`/jobs/take?queue=${queue}`));
+        }
+        await settle(server);
+        for (let i = 0; i < 20; i++)
+            await server.enqueue({ queue, payload: 'x'.repeat(LARGE) });
+        await settle(server);
+        for (const socket of sockets.splice(0))
+            socket.destroy();
+        const job = await server.claimOne(queue);
+        assert.equal(job.payload.length, LARGE);
+    }));
+
+    it('of_claims_that_wait_for_jobs_are_bounded', () => serving(async (server, sockets) => {
+        const queue = queueName();
+        const claim = JSON.stringify({ queues: [queue], count: 1, lease_ms: 1000, wait_ms: 300000 });
+        for (let i = 0; i < 40; i++) {
+            const socket = await mute(server, sockets);
+            socket.write(rawPost('/jobs/claim', claim));
+        }
+        await settle(server);
+        for (let i = 0; i < 20; i++)
+            await server.enqueue({ queue, payload: 'x'.repeat(LARGE) });
+        await settle(server);
+        for (const socket of sockets.splice(0))
+            socket.destroy();
+        const job = await server.claimOne(queue);
+        assert.equal(job.payload.length, LARGE);
+    }));
 });

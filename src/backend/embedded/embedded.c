@@ -93,6 +93,7 @@ static void release_effects(struct embedded *b, struct turn *t, const struct err
     for (size_t i = 0; i < t->count; i++)
         release_effect(b, &t->effects[i], failed);
     t->count = 0;
+    t->handed_out = 0;
 }
 
 /* Lets go of what a turn promised, and of the turn. */
@@ -291,6 +292,21 @@ static struct turn *seal(struct embedded *b)
     return t;
 }
 
+static bool handouts_are_many(const struct embedded *b)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < TURNS; i++)
+        bytes += b->turns[i].handed_out;
+    return bytes >= b->handout_limit;
+}
+
+static struct err hand_out(struct embedded *b)
+{
+    bool many = handouts_are_many(b);
+    b->held_back = many && engine_dispatch_waits(b->engine);
+    return many ? err_none() : engine_dispatch(b->engine, b->now, &b->building->arena);
+}
+
 static struct err advance(struct embedded *b)
 {
     embedded_check_space(b);
@@ -321,7 +337,7 @@ static struct err advance(struct embedded *b)
         embedded_claims_refuse(b, &why);
         return err_none();
     }
-    return engine_dispatch(b->engine, b->now, &b->building->arena);
+    return hand_out(b);
 }
 
 /* Whoever waits for a job that has ended is notified in the batch of its end. And what is due has
@@ -387,7 +403,7 @@ static struct err turn(struct backend *base)
     struct err result;
     TRY(b->broken);
     embedded_refresh_now(b);
-    b->wake_needed = b->settling = false;
+    b->wake_needed = b->settling = b->held_back = false;
     if (reap(b, &result)) {
         durable = b->committing;
         b->committing = NULL;
@@ -467,7 +483,7 @@ static bool due_next(const struct embedded *b, instant *at)
     }
     bool work = b->hurt || b->clock.reset_done || b->building->batch.count || b->building->count ||
                 b->events.writer.count || b->more_due || b->wake_needed ||
-                (!b->starved && again(b));
+                (!b->starved && (b->held_back ? !handouts_are_many(b) : again(b)));
     if ((work && !b->committing) || has_slices(b)) {
         *at = b->now;
         return true;
@@ -496,6 +512,16 @@ static bool next_due(const struct backend *base, instant *at)
 static bool is_settling(const struct backend *base)
 {
     return ((const struct embedded *)base)->settling;
+}
+
+static void limit_handouts(struct backend *base, uint64_t bytes)
+{
+    ((struct embedded *)base)->handout_limit = bytes;
+}
+
+static bool holds_back(const struct backend *base)
+{
+    return ((const struct embedded *)base)->held_back;
 }
 
 static bool is_idle(const struct backend *base)
@@ -591,6 +617,8 @@ static const struct backend_vt vt = {
     .is_settling = is_settling,
     .stop = embedded_stop,
     .is_idle = is_idle,
+    .limit_handouts = limit_handouts,
+    .holds_back = holds_back,
     .submit = embedded_submit,
     .gathered = embedded_gathered,
     .stream_open = embedded_stream_open,
@@ -624,6 +652,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     b->env = *env;
     b->clock.turned_at = b->clock.from = INSTANT_NONE;
     b->free_space = -1;
+    b->handout_limit = UINT64_MAX;
     b->building = free_turn(b);
     failure_groups_init(&b->failures);
     list_init(&b->streams);

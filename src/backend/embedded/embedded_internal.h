@@ -44,6 +44,7 @@ struct turn {
     bool rewrote;        /* a job's first record */
     bool adds;           /* jobs, or payloads to them */
     bool released;       /* its effects have left; its batch is still looked into */
+    uint64_t handed_out; /* bytes of the jobs among its effects */
     uint64_t last_event; /* number of the newest of its events; 0: it has none */
     uint64_t events[EVENT_COUNT];
     struct buf traced; /* by the tracer, of its events */
@@ -256,7 +257,9 @@ struct embedded {
     bool wake_needed; /* a taker came or was resumed, or a read of events came, since the last turn
                        */
     bool starved;     /* nothing is handed out for lack of space on the disk */
-    bool copy_reads;  /* what is read must outlive the turn: no views into its batch */
+    bool held_back;   /* nor for want of memory, though somebody might be given something */
+    uint64_t handout_limit; /* bytes of jobs handed out and not released */
+    bool copy_reads;        /* what is read must outlive the turn: no views into its batch */
     struct policies *policies;
     struct missing_logged missing_logged[MISSING_LOGGED_MAX];
     struct ahead ahead;

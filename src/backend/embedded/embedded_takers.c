@@ -39,6 +39,7 @@ static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
     fx->handout = h; /* in the arena of this turn, as its effects */
     s->pending++;
     s->pending_bytes += handout_bytes(h);
+    b->building->handed_out += handout_bytes(h);
     s->ahead = s->pending_bytes >= STREAM_AHEAD_BYTES;
     if (s->ahead)
         pause_taker(b, s);
@@ -73,6 +74,8 @@ static void on_claimed(void *ctx, void *taker_ctx, struct handout *h, size_t cou
     struct reply *r = embedded_effect(b, on_claim_reply, c);
     r->count = count;
     r->handouts = h;
+    for (size_t i = 0; i < count; i++)
+        b->building->handed_out += handout_bytes(&h[i]);
 }
 
 struct engine_sink embedded_sink(struct embedded *b)
