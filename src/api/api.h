@@ -97,10 +97,11 @@ struct api_settings {
     void *now_ctx;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
     void *machine_ctx;
-    /* NULL: this server works by itself. step_down begins to leave the jobs to another server:
-     * ERR_CONFLICT if there is none. The texts of *out are valid until the next call. */
+    /* NULL: this server works by itself. step_down looks who else is there, and begins to leave the
+     * jobs to another server; then it calls done once, later: ERR_CONFLICT if there is none. The
+     * texts of *out are valid until the next call. */
     void (*cluster)(void *ctx, struct api_cluster *out);
-    struct err (*step_down)(void *ctx);
+    void (*step_down)(void *ctx, void (*done)(void *asker, const struct err *err), void *asker);
     /* For GET /; NULL: it has only what every server is. */
     void (*landing)(void *ctx, struct http_exchange *x, const struct http_request *req, bool admin,
                     struct api_landing *out);

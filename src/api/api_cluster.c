@@ -62,16 +62,22 @@ void api_servers(struct api *a, const struct api_request *r)
         api_reply_error(r->x, &err, NULL);
 }
 
+static void on_stepping_down(void *asker, const struct err *err)
+{
+    struct call *c = asker;
+    if (err->code == ERR_OK)
+        reply(c->api, c->x, 202, &api_stepping_down_shape);
+    else
+        api_reply_error(c->x, err, NULL);
+}
+
 static void on_recorded(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    struct err err = r->err;
-    if (err.code == ERR_OK)
-        err = c->api->settings.step_down(c->api->settings.cluster_ctx);
-    if (err.code == ERR_OK)
-        reply(c->api, c->x, 202, &api_stepping_down_shape);
+    if (r->err.code == ERR_OK)
+        c->api->settings.step_down(c->api->settings.cluster_ctx, on_stepping_down, c);
     else
-        api_reply_error(c->x, &err, NULL);
+        api_reply_error(c->x, &r->err, NULL);
 }
 
 void api_step_down(struct api *a, const struct api_request *r)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "net/forward.h"
@@ -25,6 +26,14 @@
 #define LEASE_MIN_MS 500
 #define LEASE_MAX_MS 60000
 
+/* Whoever waits for a look at who else is there. */
+struct leaving {
+    struct list link;
+    uint64_t look; /* its number */
+    void (*done)(void *asker, const struct err *err);
+    void *asker;
+};
+
 struct cluster {
     struct cluster_settings settings;
     struct pg_settings pg;
@@ -35,7 +44,8 @@ struct cluster {
     struct member_state state; /* as read last */
     struct forwarder *forwarder;
     struct fetch_tls tls;
-    uint64_t admitted; /* requests that others have passed on */
+    uint64_t admitted;   /* requests that others have passed on */
+    struct list leaving; /* struct leaving.link */
 };
 
 /* --- settings --- */
@@ -102,6 +112,8 @@ static void on_member(void *ctx)
     uv_async_send(&((struct cluster *)ctx)->wake);
 }
 
+static void answer_leaving(struct cluster *c);
+
 static void on_wake(uv_async_t *wake)
 {
     struct cluster *c = wake->data;
@@ -110,6 +122,7 @@ static void on_wake(uv_async_t *wake)
     /* One that is frozen never ends what it was asked. */
     if (c->state.role != MEMBER_STANDBY || c->state.shard.epoch != before)
         forwarder_give_up(c->forwarder);
+    answer_leaving(c);
     c->settings.changed(c->settings.ctx);
 }
 
@@ -130,6 +143,7 @@ struct err cluster_open(const struct cluster_settings *settings, struct cluster 
     const struct settings *set = settings->set;
     struct cluster *c = ALLOC(struct cluster);
     c->settings = *settings;
+    list_init(&c->leaving);
     c->pg = (struct pg_settings){
         .url = set->postgres, .password_file = set->pg_password, .purpose = "serve"};
     c->tls = (struct fetch_tls){.ca_file = set->servers_ca,
@@ -177,6 +191,11 @@ void cluster_close(struct cluster *c)
 
 void cluster_free(struct cluster *c)
 {
+    while (c && !list_is_empty(&c->leaving)) {
+        struct leaving *l = LIST_OF(c->leaving.next, struct leaving, link);
+        list_unlink(&l->link);
+        free(l);
+    }
     free(c);
 }
 
@@ -230,7 +249,9 @@ void cluster_stand_aside(struct cluster *c)
     member_stand_aside(c->member);
 }
 
-struct err cluster_may_leave(const struct cluster *c)
+/* --- leaving --- */
+
+NODISCARD static struct err may_leave(const struct cluster *c)
 {
     span age = {(pg_now().ns - c->state.servers_at.ns) / 1000000};
     for (size_t i = 0; i < c->state.count; i++)
@@ -238,6 +259,30 @@ struct err cluster_may_leave(const struct cluster *c)
             c->state.servers[i].since_seen.ms + age.ms < ALIVE_MS)
             return err_none();
     return err_make(ERR_CONFLICT, "no other server is there to take the jobs over");
+}
+
+void cluster_leave(struct cluster *c, void (*done)(void *asker, const struct err *err), void *asker)
+{
+    struct leaving *l = ALLOC(struct leaving);
+    l->done = done;
+    l->asker = asker;
+    l->look = member_look(c->member);
+    list_append(&c->leaving, &l->link);
+}
+
+static void answer_leaving(struct cluster *c)
+{
+    while (!list_is_empty(&c->leaving)) {
+        struct leaving *l = LIST_OF(c->leaving.next, struct leaving, link);
+        if (l->look > c->state.looks)
+            return;
+        struct err err = may_leave(c);
+        if (err.code == ERR_OK)
+            c->settings.leave(c->settings.ctx);
+        list_unlink(&l->link);
+        l->done(l->asker, &err);
+        free(l);
+    }
 }
 
 /* --- a standby's own answers --- */

@@ -20,6 +20,7 @@ struct cluster_settings {
     int port; /* that is bound */
     const struct handover *before;
     void (*changed)(void *ctx); /* perhaps cluster_role, or what cluster_read says */
+    void (*leave)(void *ctx);   /* as cluster_leave was called, and another server is there */
     instant (*now)(void *ctx);  /* the wall clock */
     void *ctx;
 };
@@ -47,8 +48,10 @@ const struct pg_settings *cluster_postgres(const struct cluster *c);
 mono cluster_owned_until(void *c);
 uint64_t cluster_connections(void *c);
 
-/* The owner has a chance to make others the owner: ERR_CONFLICT if there is no other server. */
-NODISCARD struct err cluster_may_leave(const struct cluster *c);
+/* Looks who else is there; then calls settings.leave if somebody is, and done in any case:
+ * ERR_CONFLICT if there is no other server. Not any more once the cluster is closed. */
+void cluster_leave(struct cluster *c, void (*done)(void *asker, const struct err *err),
+                   void *asker);
 /* After the last commit. */
 void cluster_release(struct cluster *c);
 /* This server does not become the owner any more. */

@@ -110,6 +110,13 @@ void member_release(struct member *m)
     pthread_mutex_unlock(&m->lock);
 }
 
+uint64_t member_look(struct member *m)
+{
+    uint64_t number = atomic_fetch_add(&m->looks_wanted, 1) + 1;
+    wake(m);
+    return number;
+}
+
 void member_stand_aside(struct member *m)
 {
     atomic_store(&m->aside, true);

@@ -47,6 +47,7 @@ struct member_state {
     size_t count; /* servers, this one included */
     struct pg_server servers[MEMBER_SERVERS_MAX];
     mono servers_at; /* when they were read */
+    uint64_t looks;  /* of member_look: that one, or a try, has been made */
     /* What the servers of a PostgreSQL share: by it they know each other's requests. */
     unsigned char secret[PG_SECRET_BYTES];
     bool has_secret;
@@ -65,6 +66,9 @@ mono member_owned_until(void *m);
 uint64_t member_connections(void *m);
 /* Gives the shard up, after the last commit; waits until PostgreSQL knows, or the lease is over. */
 void member_release(struct member *m);
+/* Looks who else is there, without waiting for that: the number of this look. changed() is called
+ * when it is over. From any thread. */
+uint64_t member_look(struct member *m);
 /* It takes the shard no more. */
 void member_stand_aside(struct member *m);
 /* Ends the thread, and the server is gone from the list. NULL is fine. */

@@ -19,7 +19,7 @@ struct member {
     pthread_cond_t released; /* state.role is not OWNER any more, or the thread has ended */
     struct member_state state;
     _Atomic int64_t owned_until;
-    _Atomic uint64_t connections;
+    _Atomic uint64_t connections, looks_wanted;
     _Atomic bool stop, release, aside;
     int wake; /* eventfd: one of the two above */
     struct rng rng;

@@ -197,7 +197,20 @@ static struct err note(struct member *m)
 
 static struct err note_if_due(struct member *m)
 {
-    return m->said && !has_passed(pg_after(m->noted, (span){NOTE_MS})) ? err_none() : note(m);
+    bool recent = m->said && !has_passed(pg_after(m->noted, (span){NOTE_MS}));
+    bool wanted = atomic_load(&m->looks_wanted) > m->state.looks;
+    return recent && !wanted ? err_none() : note(m);
+}
+
+/* Those that were wanted before the step. */
+static void end_looks(struct member *m, uint64_t wanted)
+{
+    if (wanted == m->state.looks)
+        return;
+    pthread_mutex_lock(&m->lock);
+    m->state.looks = wanted;
+    pthread_mutex_unlock(&m->lock);
+    change(m);
 }
 
 /* --- a standby --- */
@@ -250,6 +263,7 @@ static struct err take(struct member *m, const struct pg_shard *seen)
 static struct err stand_by(struct member *m)
 {
     struct pg_shard now;
+    TRY(note_if_due(m)); /* whoever says that it is a standby is in the list */
     TRY(look(m, &now));
     bool free = !now.owned;
     bool silent = has_passed(pg_after(m->seen_since, now.lease));
@@ -310,14 +324,14 @@ static struct err own(struct member *m)
 
 void member_step(struct member *m)
 {
+    uint64_t looks = atomic_load(&m->looks_wanted);
     struct err err = m->pg ? err_none() : connect_again(m);
     if (err.code == ERR_OK) {
         pg_until(m->pg, deadline(m));
         err = member_role_of(m) == MEMBER_OWNER ? own(m) : stand_by(m);
     }
-    if (err.code == ERR_OK && member_role_of(m) == MEMBER_STANDBY)
-        err = note_if_due(m);
     set_reached(m, &err);
+    end_looks(m, looks);
     if (err.code != ERR_OK && m->pg && pg_is_broken(m->pg))
         member_disconnect(m);
     if (member_role_of(m) == MEMBER_OWNER && has_passed(member_owned_until(m))) {

@@ -349,6 +349,7 @@ static struct err stand_by(struct server *s)
                                              .port = listener_port(&s->primary),
                                              .before = &s->handover,
                                              .changed = serve_on_cluster,
+                                             .leave = serve_on_leaving,
                                              .now = serve_now,
                                              .ctx = s};
     TRY(cluster_open(&cluster, &s->cluster));

@@ -97,7 +97,8 @@ void serve_fail(struct server *s, const struct err *err);
 void serve_leave(struct server *s);
 /* The callbacks of the cluster, of the API, and of the listeners: ctx is the server. */
 void serve_on_cluster(void *ctx);
-struct err serve_step_down(void *ctx);
+void serve_step_down(void *ctx, void (*done)(void *asker, const struct err *err), void *asker);
+void serve_on_leaving(void *ctx);
 void serve_on_request(void *ctx, struct http_exchange *x, const struct http_request *req);
 void serve_on_admin_request(void *ctx, struct http_exchange *x, const struct http_request *req);
 bool serve_in_pieces(void *ctx, enum http_method method, struct str path);

@@ -60,14 +60,18 @@ void serve_leave(struct server *s)
     serve_stop(s, LEAVE_MS);
 }
 
-struct err serve_step_down(void *ctx)
+void serve_step_down(void *ctx, void (*done)(void *asker, const struct err *err), void *asker)
+{
+    cluster_leave(((struct server *)ctx)->cluster, done, asker);
+}
+
+void serve_on_leaving(void *ctx)
 {
     struct server *s = ctx;
-    TRY(cluster_may_leave(s->cluster));
     s->leaving = true;
-    uv_async_send(&s->wake); /* once this request is answered */
-    return err_none();
+    uv_async_send(&s->wake); /* once the request is answered */
 }
+
 void serve_on_cluster(void *ctx)
 {
     struct server *s = ctx;
