@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "load.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/log_file.h"
 #include "store/log_ring.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/must.h"
 #include "sim.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/index_file.h"
 #include "trace.h"
 

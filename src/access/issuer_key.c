@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/buf.h"
+#include "base/folder.h"
 
 static struct err failed(const char *path)
 {
@@ -33,19 +33,6 @@ static struct err read_key(int fd, const char *path, char key[ACCESS_KEY_MIN])
 }
 
 /* --- making --- */
-
-static struct err sync_folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    size_t len = slash ? (size_t)(slash - path) : 0;
-    char *folder = len ? alloc_text(path, len) : alloc_text(slash ? "/" : ".", 1);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct err err = fd >= 0 && fsync(fd) == 0 ? err_none() : failed(folder);
-    if (fd >= 0)
-        close(fd);
-    free(folder);
-    return err;
-}
 
 static struct err write_key(const char *path, const char key[ACCESS_KEY_MIN])
 {
@@ -71,7 +58,7 @@ static struct err make_key(const char *path, char key[ACCESS_KEY_MIN])
     if (err.code == ERR_OK && rename(fresh.at, path) != 0)
         err = failed(path);
     if (err.code == ERR_OK)
-        err = sync_folder_of(path);
+        err = folder_sync_of(path);
     buf_fini(&fresh);
     return err;
 }
@@ -83,5 +70,6 @@ struct err issuer_key_open(const char *path, char key[ACCESS_KEY_MIN])
         return errno == ENOENT ? make_key(path, key) : failed(path);
     struct err err = read_key(fd, path, key);
     close(fd);
-    return err;
+    /* Whoever made it may have been killed before its name was on the disk. */
+    return err.code == ERR_OK ? folder_sync_of(path) : err;
 }

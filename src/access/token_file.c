@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 
 #define FOLDER   "new-tokens"
@@ -35,15 +36,6 @@ static void name_of(char name[TOKEN_ID_LEN + 8], const struct token *t, const ch
 
 /* --- writing --- */
 
-static struct err sync_folder(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct err err = fd >= 0 && fsync(fd) == 0 ? err_none() : failed(path);
-    if (fd >= 0)
-        close(fd);
-    return err;
-}
-
 /* The server may run as another user than the one who makes a token for it, such as root: files
  * belong to the owner of the root directory. */
 static struct err give_to_owner(const char *root_dir, int fd, const char *path)
@@ -58,14 +50,13 @@ static struct err give_to_owner(const char *root_dir, int fd, const char *path)
 
 static struct err make_folder(const char *root_dir, const char *path)
 {
-    if (mkdir(path, 0700) != 0)
-        return errno == EEXIST ? err_none() : failed(path);
+    TRY(folder_make(path, 0700));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return failed(path);
     struct err err = give_to_owner(root_dir, fd, path);
     close(fd);
-    return err.code == ERR_OK ? sync_folder(root_dir) : err;
+    return err;
 }
 
 static struct err write_file(const char *root_dir, const char *path, struct str text)
@@ -97,7 +88,7 @@ struct err token_file_write(const char *root_dir, const struct token *t)
     buf_fini(&b);
     if (err.code == ERR_OK && rename(fresh, path) != 0)
         err = failed(path);
-    return err.code == ERR_OK ? sync_folder(folder) : err;
+    return err.code == ERR_OK ? folder_sync(folder) : err;
 }
 
 /* --- reading --- */
@@ -148,6 +139,13 @@ struct err token_file_read_all(const char *root_dir, size_t most,
     DIR *d = opendir(folder);
     if (!d)
         return errno == ENOENT ? err_none() : failed(folder);
+    /* A file that was removed before a crash may be on the disk, and be there again later, when its
+     * token has been deleted. */
+    if (fsync(dirfd(d)) != 0) {
+        struct err err = failed(folder);
+        closedir(d);
+        return err;
+    }
     for (const struct dirent *e; most > 0 && (e = readdir(d));)
         most -= take_file(root_dir, e->d_name, take, ctx);
     closedir(d);
@@ -160,4 +158,14 @@ void token_file_remove(const char *root_dir, const struct token *t)
     name_of(name, t, ".json");
     if (path_of(path, root_dir, name) && unlink(path) != 0 && errno != ENOENT)
         log_warn("cannot remove %s: %s", path, strerror(errno));
+}
+
+void token_file_removed(const char *root_dir)
+{
+    char folder[PATH_MAX];
+    struct err err = err_none();
+    if (path_of(folder, root_dir, NULL))
+        err = folder_sync(folder);
+    if (err.code != ERR_OK)
+        log_error("after a power cut tokens may be there again that are deleted: %s", err.msg);
 }

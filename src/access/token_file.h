@@ -16,5 +16,8 @@ NODISCARD struct err token_file_read_all(const char *root_dir, size_t most,
                                          void (*take)(void *ctx, struct token *t), void *ctx);
 /* Removes the file of the token, which is kept elsewhere by now. */
 void token_file_remove(const char *root_dir, const struct token *t);
+/* After files were removed: no power cut brings them back, and with them tokens that are deleted
+ * later. */
+void token_file_removed(const char *root_dir);
 
 #endif

@@ -158,11 +158,13 @@ static struct str value_of(const struct token *t, struct arena *a)
     return value;
 }
 
+/* With --commit-mode buffered, too: no power cut may bring back a token that was deleted, or take
+ * the one whose file is gone. */
 static void submit_put(struct api *a, const struct kv_change *changes, size_t count,
                        struct str trail, reply_fn done, void *ctx)
 {
     struct command c = {.kind = CMD_KV_PUT, .trail = trail, .done = done, .ctx = ctx};
-    c.kv_put = (struct kv_put){.changes = changes, .count = count};
+    c.kv_put = (struct kv_put){.changes = changes, .count = count, .sync = true};
     backend_submit(a->backend, &c);
 }
 

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +12,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "client/client.h"
 #include "cli/commands.h"
 #include "client/when.h"
 #include "store/bundle.h"
-#include "store/folder.h"
+#include "base/folder.h"
 
 #define PROGRESS_NS 200000000
 
@@ -158,14 +156,6 @@ static struct err open_partial(struct backup *b)
     return ftruncate(b->fd, 0) == 0 ? err_none() : folder_error("empty", b->partial);
 }
 
-static struct err sync_folder_of(const char *file)
-{
-    char *copy = alloc_text(file, strlen(file));
-    struct err e = folder_sync(dirname(copy));
-    free(copy);
-    return e;
-}
-
 /* Without force, even a file that was created meanwhile is not replaced, if the file system has
  * hard links. */
 static bool give_name(const struct backup *b, bool force)
@@ -187,7 +177,7 @@ static struct err put_in_place(struct backup *b, bool force)
         return folder_error("sync", b->partial);
     if (!give_name(b, force))
         return folder_error("make", b->file);
-    return sync_folder_of(b->file);
+    return folder_sync_of(b->file);
 }
 
 static int back_up_to_file(struct backup *b, bool force)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/folder.h"
 #include "base/must.h"
 
 #define DAY 86400L
@@ -65,33 +66,79 @@ static struct err check_free(const char *path, bool force)
     return err_none();
 }
 
-/* Created with its final mode, so that nobody can read a key in between. */
-static FILE *create(const char *path, bool force, mode_t mode)
+/* A file is written under this name, and has its own once it is on the disk: nobody finds half of
+ * it, whatever happens meanwhile. */
+struct fresh_name {
+    char at[4104];
+};
+
+static struct fresh_name fresh_name(const char *path)
 {
-    if (force)
-        unlink(path);
+    struct fresh_name n;
+    snprintf(n.at, sizeof n.at, "%s.new", path);
+    return n;
+}
+
+/* Created with its final mode, so that nobody can read a key in between. */
+static FILE *create(const char *path, mode_t mode)
+{
+    unlink(path); /* left by a crash */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+static struct err cannot_write(const char *path)
+{
+    return err_make(ERR_IO, "cannot write '%.120s': %s", path, strerror(errno));
 }
 
 static struct err finish(FILE *f, bool ok, const char *path)
 {
     ok = f && ok && fflush(f) == 0 && fsync(fileno(f)) == 0;
-    struct err e =
-        ok ? err_none() : err_make(ERR_IO, "cannot write '%.120s': %s", path, strerror(errno));
+    struct err e = ok ? err_none() : cannot_write(path);
     if (f)
         fclose(f);
     return e;
 }
 
+static struct err write_key(const char *path, const struct signer *made)
+{
+    FILE *f = create(path, 0600);
+    bool ok = f && PEM_write_PKCS8PrivateKey(f, made->key, NULL, NULL, 0, NULL, NULL) == 1;
+    return finish(f, ok, path);
+}
+
+static struct err write_cert(const char *path, const struct signer *made)
+{
+    FILE *f = create(path, 0644);
+    bool ok = f && PEM_write_X509(f, made->cert) == 1;
+    return finish(f, ok, path);
+}
+
+/* Some file systems cannot refuse to replace a file; that it is not there was looked at before. */
+static struct err give_name(const char *fresh, const char *path, bool force)
+{
+    int done = force ? -1 : renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE);
+    if (force || (done != 0 && (errno == EINVAL || errno == ENOSYS)))
+        done = rename(fresh, path);
+    return done == 0 ? err_none() : cannot_write(path);
+}
+
 static struct err write_pair(const struct certs_pair *out, const struct signer *made, bool force)
 {
-    FILE *f = create(out->key, force, 0600);
-    bool ok = f && PEM_write_PKCS8PrivateKey(f, made->key, NULL, NULL, 0, NULL, NULL) == 1;
-    TRY(finish(f, ok, out->key));
-    f = create(out->cert, force, 0644);
-    ok = f && PEM_write_X509(f, made->cert) == 1;
-    return finish(f, ok, out->cert);
+    struct fresh_name key = fresh_name(out->key), cert = fresh_name(out->cert);
+    struct err e = write_key(key.at, made);
+    if (e.code == ERR_OK)
+        e = write_cert(cert.at, made);
+    if (e.code == ERR_OK)
+        e = give_name(key.at, out->key, force);
+    if (e.code == ERR_OK)
+        e = give_name(cert.at, out->cert, force);
+    if (e.code == ERR_OK)
+        return folder_sync_of(out->cert); /* where the key is, too */
+    unlink(key.at);
+    unlink(cert.at);
+    return e;
 }
 
 /* -- certificates ----------------------------------------------------------- */

@@ -5,17 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "cli/commands.h"
 #include "client/when.h"
 #include "store/bundle.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks.h"
 
 struct restore_args {
@@ -118,12 +116,8 @@ static struct err put_in_place(struct restore *r)
                            : rename(r->beside, r->dir);
     if (done != 0)
         return cannot_place(r);
-    char *copy = alloc_text(r->dir, strlen(r->dir));
-    struct err e = folder_sync(dirname(copy));
-    free(copy);
-    if (e.code != ERR_OK || !r->replaces)
-        return e;
-    return folder_remove(r->beside); /* now the old one */
+    TRY(folder_settle(r->dir));
+    return r->replaces ? folder_remove(r->beside) : err_none(); /* now the old one */
 }
 
 static struct err unpack_beside(struct restore *r)

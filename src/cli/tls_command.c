@@ -2,12 +2,12 @@
 
 /* tenax tls: certificates for a server and its clients, for those who have no CA. */
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/array.h"
+#include "base/folder.h"
 #include "cli/certs.h"
 #include "cli/commands.h"
 
@@ -240,13 +240,6 @@ static struct err make_client(const struct tls_args *args, const char *name)
 
 /* -- the actions ------------------------------------------------------------ */
 
-static struct err make_dir(const char *dir)
-{
-    if (mkdir(dir, 0755) == 0 || errno == EEXIST)
-        return err_none();
-    return err_make(ERR_IO, "cannot make the directory '%.120s': %s", dir, strerror(errno));
-}
-
 /* Whether both files of a pair exist already, which is reported. If only one exists, certs_make
  * refuses. */
 static bool keeps(const struct tls_args *args, const char *stem)
@@ -312,7 +305,7 @@ static int run_action(size_t i, int argc, char **argv)
         return code;
     if (o.rest_count)
         return subcommand_usage(page, "unexpected '%s'", o.rest[0]);
-    struct err e = make_dir(args.dir);
+    struct err e = folder_make(args.dir, 0755);
     if (e.code == ERR_OK)
         e = actions[i].run(&args);
     return e.code == ERR_OK ? CLI_OK : fail(page, &e);

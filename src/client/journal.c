@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/folder.h"
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -502,48 +502,9 @@ static struct err begin_anew(struct journal *j)
     return err_none();
 }
 
-/* Without that, a power cut would take the folder, and with it what was synced in it. A parent that
- * may not be read is not one that this process has made. */
-static struct err sync_parent(const char *path)
-{
-    char parent[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t len = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
-    snprintf(parent, sizeof parent, "%.*s", len ? (int)len : 1, len ? path : ".");
-    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return err_none();
-    bool synced = fsync(fd) == 0 || errno == EINVAL || errno == EROFS;
-    close(fd);
-    return synced ? err_none() : err_make(ERR_IO, "%.120s: cannot be synced", parent);
-}
-
-/* As mkdir -p. */
-static struct err make_dirs(const char *dir)
-{
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
-        return err_make(ERR_IO, "the path of the state directory is too long");
-    for (char *p = path + 1;; p++) {
-        if (*p != '/' && *p != '\0')
-            continue;
-        char was = *p;
-        *p = '\0';
-        bool made = mkdir(path, 0700) == 0;
-        if (!made && errno != EEXIST)
-            return err_make(ERR_IO, "%.120s: %s", path, strerror(errno));
-        /* The last one always: it may be from a start that a power cut ended before this. */
-        if (made || !was)
-            TRY(sync_parent(path));
-        *p = was;
-        if (!was)
-            return err_none();
-    }
-}
-
 static struct err open_files(struct journal *j)
 {
-    TRY(make_dirs(j->dir));
+    TRY(folder_make_all(j->dir, 0700));
     j->dir_fd = open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (j->dir_fd < 0)
         return err_make(ERR_IO, "%.120s: %s", j->dir, strerror(errno));

@@ -57,6 +57,7 @@ struct kv_put {
     size_t count;                    /* 1 to KV_CHANGES_MAX */
     /* With them it is told, as an event of its job, that a run left a file; NULL: nothing is. */
     const struct kv_artifact *artifact;
+    bool sync; /* on disk before the reply, also where commits are not */
 };
 
 /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE. */

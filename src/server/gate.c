@@ -16,13 +16,26 @@ struct intake {
     struct tokens *tokens;
     const char *root_dir;
     size_t pending;
-    bool left; /* nobody waits for it any more: it is freed with the last one */
+    bool removed; /* files, since the folder was synced */
+    bool left;    /* nobody waits for it any more: it is freed with the last one */
 };
 
+/* Their files are gone from the disk before it can be acknowledged that one of them is deleted:
+ * acknowledgements come in the order of the commits. */
 static void end(struct intake *in)
 {
+    if (in->removed && in->pending == 0) {
+        token_file_removed(in->root_dir);
+        in->removed = false;
+    }
     if (in->left && in->pending == 0)
         free(in);
+}
+
+static void remove_file(struct intake *in, const struct token *t)
+{
+    token_file_remove(in->root_dir, t);
+    in->removed = true;
 }
 
 /* The file goes when the token is kept: a crash in between takes it in again. */
@@ -32,7 +45,7 @@ static void on_kept(void *ctx, struct token *t, const struct err *err)
     in->pending--;
     if (err->code == ERR_OK) {
         log_info("access: token %.*s was taken in", TOKEN_ID_LEN, t->id);
-        token_file_remove(in->root_dir, t);
+        remove_file(in, t);
     } else {
         log_error("access: token %.*s cannot be kept: %s", TOKEN_ID_LEN, t->id, err->msg);
     }
@@ -44,7 +57,7 @@ static void take(void *ctx, struct token *t)
     struct intake *in = ctx;
     struct err room = tokens_check_room(in->tokens);
     if (tokens_find(in->tokens, token_id(t))) {
-        token_file_remove(in->root_dir, t);
+        remove_file(in, t);
         token_free(t);
     } else if (room.code != ERR_OK) {
         log_error("access: token %.*s is not taken in: %s", TOKEN_ID_LEN, t->id, room.msg);

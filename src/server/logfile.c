@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -93,23 +94,6 @@ static void write_line(struct str line, int64_t seconds)
     pthread_mutex_unlock(&file.lock);
 }
 
-/* Creates the folder and its parents. */
-static bool make_folder(const char *dir)
-{
-    char path[PATH_MAX];
-    size_t len = strlen(dir);
-    if (len == 0 || len >= sizeof path)
-        return false;
-    memcpy(path, dir, len + 1);
-    for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        if (mkdir(path, 0750) != 0 && errno != EEXIST)
-            return false;
-        *slash = '/';
-    }
-    return mkdir(path, 0750) == 0 || errno == EEXIST;
-}
-
 struct err logfile_begin(const struct logfile_settings *settings)
 {
     file.settings = *settings;
@@ -117,7 +101,8 @@ struct err logfile_begin(const struct logfile_settings *settings)
     int n = snprintf(file.path, sizeof file.path, "%s/" NAME, settings->dir);
     if (n < 0 || (size_t)n + 16 > sizeof file.path)
         return err_make(ERR_IO, "the path of the log is too long: %.80s…", settings->dir);
-    if (!make_folder(settings->dir) || !open_file())
+    TRY(folder_make_all(settings->dir, 0750)); /* one of them may be the root directory */
+    if (!open_file())
         return err_make(ERR_IO, "cannot write the log to %s: %s", file.path, strerror(errno));
     log_to(write_line);
     return err_none();

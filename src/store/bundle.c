@@ -17,7 +17,7 @@
 #include "base/json.h"
 #include "base/must.h"
 #include "base/strmap.h"
-#include "store/folder.h"
+#include "base/folder.h"
 
 #define FORMAT       1
 #define PREFIX       "tenax-root/"

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/index_file_internal.h"
 
 #define QUEUED_MAX ((size_t)4 << 20)   /* bytes that wait for the thread */

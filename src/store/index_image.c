@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "store/checksum.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/index_file_internal.h"
 
 #define READ_BYTES ((size_t)1 << 20) /* at a time; what has come is checked meanwhile */

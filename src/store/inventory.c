@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "store/checksum.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks_manifest.h"
 #include "store/reader.h"
 #include "store/writer.h"

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/log_file_internal.h"
 #include "store/log_ring.h"
 

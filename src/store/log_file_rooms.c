@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/log_file_internal.h"
 
 #define SIZE_FIRST   ((uint64_t)1024 * 1024)

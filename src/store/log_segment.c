@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
-#include "store/folder.h"
+#include "base/folder.h"
 
 #define PIECE ((size_t)1024 * 1024)
 /* A write that takes not much longer than one of a batch, and how long it is then the others' turn:

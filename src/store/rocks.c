@@ -3,13 +3,12 @@
 /* The store on RocksDB: opening it and closing it. */
 
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "store/rocks_internal.h"
@@ -293,9 +292,9 @@ static struct err rocks_failure(const struct store *s)
 
 NODISCARD static struct err open_and_start(struct rocks *r)
 {
-    if (!r->foreign && mkdir(r->dir, 0700) != 0 && errno != EEXIST)
-        return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
-                        strerror(errno));
+    /* Nothing that is in a folder outlives a power cut that takes the folder. */
+    if (!r->foreign)
+        TRY(folder_make(r->dir, 0700));
     TRY(open_or_read(r));
     int no = pthread_create(&r->thread, NULL, rocks_commit_thread, r);
     if (no != 0)

@@ -10,11 +10,11 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/folder.h"
 #include "base/must.h"
 #include "postgres/pg_log.h"
 #include "postgres/pg_shard.h"
 #include "store/copy_mark.h"
-#include "store/folder.h"
 #include "store/records.h"
 #include "store/rocks_internal.h"
 #include "store/rocks_manifest.h"
@@ -78,8 +78,7 @@ NODISCARD static struct err make_folders(const struct rocks *r)
 {
     struct rocks_manifest m;
     const char *root = r->foreign->root;
-    if (mkdir(root, 0700) != 0 && errno != EEXIST)
-        return folder_error("make", root);
+    TRY(folder_make(root, 0700)); /* for artifacts and what is set aside; the copy may go */
     TRY(rocks_manifest_find(root, &m));
     if (m.number)
         return err_make(ERR_USAGE,
@@ -106,7 +105,8 @@ NODISCARD static struct err set_aside(struct rocks *r, const struct copy_mark *m
     rocks_close_db(r);
     buf_print(&name, "%s-lost-%" PRIu64 "-%" PRIu64, r->dir, m->epoch, m->number);
     buf_byte(&name, '\0');
-    struct err e = rename(r->dir, name.at) == 0 ? err_none() : folder_error("rename", r->dir);
+    struct err e = rename(r->dir, name.at) == 0 ? folder_sync(r->foreign->root)
+                                                : folder_error("rename", r->dir);
     if (e.code == ERR_OK)
         log_warn("what PostgreSQL has lost is set aside in %s", name.at);
     buf_fini(&name);

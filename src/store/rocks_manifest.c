@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/reader.h"
 #include "store/rocks_fragment.h"
 #include "store/writer.h"

@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks_error.h"
 #include "store/rocks_gap.h"
 #include "store/rocks_manifest.h"

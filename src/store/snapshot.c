@@ -4,7 +4,7 @@
 #include "base/array.h"
 #include "base/buf.h"
 #include "store/bundle.h"
-#include "store/folder.h"
+#include "base/folder.h"
 
 /* RocksDB builds a snapshot in a folder of that name with ".tmp" appended, and renames it at the
  * end. */

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "store/folder.h"
+#include "base/folder.h"
 
 /* --- the files --- */
 

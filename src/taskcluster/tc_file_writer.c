@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "taskcluster/tc_files_internal.h"
@@ -23,25 +23,6 @@
 #define FLUSH_EVERY ((uint64_t)8 * 1024 * 1024)
 
 /* --- on the thread pool --- */
-
-static struct err sync_folder(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return tc_files_error("open", path);
-    struct err err = fsync(fd) == 0 ? err_none() : tc_files_error("sync", path);
-    close(fd);
-    return err;
-}
-
-static struct err make_folder(const char *dir)
-{
-    char parent[PATH_MAX];
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return tc_files_error("make", dir);
-    snprintf(parent, sizeof parent, "%s/..", dir);
-    return sync_folder(parent);
-}
 
 static struct err check_room(const struct tc_file_writer *w, uint64_t need)
 {
@@ -60,7 +41,7 @@ static struct err open_part(struct tc_file_writer *w, const char *part)
 {
     uint64_t announced = w->announced > 0 ? (uint64_t)w->announced : 0;
     if (w->make_folder)
-        TRY(make_folder(w->files->dir));
+        TRY(folder_make(w->files->dir, 0700));
     TRY(check_room(w, announced > w->writing.len ? announced : w->writing.len));
     w->fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (w->fd < 0)
@@ -133,7 +114,7 @@ static struct err seal(struct tc_file_writer *w, const char *part)
     TRY(close_part(w, part));
     if (rename(part, path) != 0)
         return tc_files_error("rename", part);
-    struct err err = sync_folder(w->files->dir);
+    struct err err = folder_sync(w->files->dir);
     if (err.code != ERR_OK)
         unlink(path);
     write_hash(w->hash256, w->sha256);

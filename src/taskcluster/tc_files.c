@@ -263,7 +263,6 @@ static struct err count_files(struct tc_files *f)
     struct stat st;
     if (!dir)
         return errno == ENOENT ? err_none() : tc_files_error("read", f->dir);
-    f->made = true;
     while ((entry = readdir(dir))) {
         size_t len = strlen(entry->d_name);
         if (len == TC_FILE_NAME + strlen(TC_FILE_PART) &&

@@ -20,7 +20,7 @@ struct tc_files {
     struct list writers;
     int writing;       /* how many those are */
     uint64_t buffered; /* bytes that they hold */
-    bool made;         /* the folder */
+    bool made;         /* the folder, and it is on disk */
     bool stopping;
     int jobs; /* on the thread pool */
     struct sweep *sweep;

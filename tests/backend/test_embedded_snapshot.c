@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "core/engine_snapshot.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/index_file.h"
 
 #define Y        struct yard *y = *state

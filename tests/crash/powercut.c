@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Preloaded into a program under test (LD_PRELOAD), it maintains in the folder POWERCUT_IMAGE an
- * image of what a power cut would leave of the root directory POWERCUT_ROOT:
+ * image of what a power cut would leave of the folder POWERCUT_ROOT and of those in it:
  *
  *     content-<inode>   the bytes of a file as of its last fsync or fdatasync
  *     keep-<inode>      a hard link to the file, so that its inode is not reused
- *     entries           "<inode> <name>" for each entry, as of the last fsync of the directory
- *     artifacts         the same of the folder `artifacts` in it
+ *     entries           "<inode> <name>" for each entry, as of the last fsync of POWERCUT_ROOT;
+ *                       of a folder in it "<inode>-<birth> <name>", with its birth in nanoseconds,
+ *                       for the inode may be reused
+ *     entries-<inode>-<birth>  the same of a folder in it
  *
- * It assumes the worst: what was not synced is lost, and so is a name whose directory was not
- * synced (sync_file_range promises neither). A pwrite to a file that was opened with O_DSYNC is a
- * sync of what it writes, and so is such a write that is given to an io_uring, though that may
- * still be under way: what was not acknowledged may be on the disk. If POWERCUT_KILL_AT is n, the
- * process dies by SIGKILL at its n-th sync in the root directory, before that sync has any effect;
- * with POWERCUT_TEAR, after some of the sectors of the file have come to the disk, by chance, which
- * n decides. */
+ * It assumes the worst: what was not synced is lost, and so is a name whose folder was not synced
+ * (sync_file_range promises neither); one that was removed is back. A pwrite to a file that was
+ * opened with O_DSYNC is a sync of what it writes, and so is such a write that is given to an
+ * io_uring, though that may still be under way: what was not acknowledged may be on the disk.
+ *
+ * If POWERCUT_KILL_AT is n, the process dies by SIGKILL at its n-th sync of what is there, or of
+ * what is in the folder POWERCUT_KILL_IN of it, before that sync has any effect; with
+ * POWERCUT_TEAR, after some of the sectors of the file have come to the disk, by chance, which n
+ * decides. */
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -43,27 +47,20 @@ static void fail(const char *what)
     abort();
 }
 
-#define FOLDER "artifacts"
-
-/* Whether fd is the root directory, the folder in it, or a file in one of them. Of a directory
- * *names is where its entries are noted. */
-static bool is_ours(int fd, const char **names)
+/* Where in POWERCUT_ROOT the file or the folder is: "" is that itself. NULL: it is elsewhere. */
+static const char *place_of(int fd, char path[PATH_MAX])
 {
-    char link[64], path[PATH_MAX];
+    char link[64];
     const char *root = getenv("POWERCUT_ROOT");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
+    ssize_t n = readlink(link, path, PATH_MAX - 1);
     if (!root || n <= 0)
-        return false;
+        return NULL;
     path[n] = '\0';
     size_t len = strlen(root);
     if (strncmp(path, root, len) != 0 || (path[len] != '\0' && path[len] != '/'))
-        return false;
-    const char *in = path + len, *folder = "/" FOLDER "/";
-    *names = !*in ? "entries" : strcmp(in, "/" FOLDER) == 0 ? FOLDER : NULL;
-    if (strncmp(in, folder, strlen(folder)) == 0)
-        in += strlen(folder) - 1;
-    return *names || !strchr(in + 1, '/');
+        return NULL;
+    return path[len] ? path + len + 1 : path + len;
 }
 
 static void image_path(char path[PATH_MAX], const char *kind, ino_t inode)
@@ -115,21 +112,49 @@ static void note_file(int fd, const struct stat *st)
     close(to);
 }
 
-static void note_names(const char *names)
+/* The folder `name` in the folder fd; "" is fd itself. */
+static void print_folder(char *out, size_t size, int fd, const char *name)
 {
-    char path[PATH_MAX], next[PATH_MAX], folder[PATH_MAX];
-    bool is_root = strcmp(names, FOLDER) != 0;
-    snprintf(path, sizeof path, "%s/%s", getenv("POWERCUT_IMAGE"), names);
-    snprintf(next, sizeof next, "%s/%s.next", getenv("POWERCUT_IMAGE"), names);
-    snprintf(folder, sizeof folder, "%s/%s", getenv("POWERCUT_ROOT"), is_root ? "." : FOLDER);
+    struct statx st;
+    if (statx(fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) != 0)
+        fail(name);
+    long long birth = (long long)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
+    snprintf(out, size, "%llu-%lld", (unsigned long long)st.stx_ino, birth);
+}
+
+static void names_path(char path[PATH_MAX], int fd)
+{
+    struct stat st, root;
+    char folder[64];
+    if (fstat(fd, &st) != 0 || stat(getenv("POWERCUT_ROOT"), &root) != 0)
+        fail("stat");
+    bool is_root = st.st_ino == root.st_ino && st.st_dev == root.st_dev;
+    print_folder(folder, sizeof folder, fd, "");
+    snprintf(path, PATH_MAX, "%s/entries%s%s", getenv("POWERCUT_IMAGE"), is_root ? "" : "-",
+             is_root ? "" : folder);
+}
+
+static void note_names(int fd)
+{
+    char path[PATH_MAX], next[PATH_MAX + 8], folder[64];
+    names_path(path, fd);
+    snprintf(next, sizeof next, "%s.next", path);
     FILE *out = fopen(next, "we");
-    DIR *d = opendir(folder);
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = copy < 0 ? NULL : fdopendir(copy);
     if (!out || !d)
         fail(next);
     const struct dirent *e;
-    while ((e = readdir(d)))
-        if (e->d_type == DT_REG || strcmp(e->d_name, FOLDER) == 0)
-            fprintf(out, "%lu %s\n", (unsigned long)e->d_ino, e->d_name);
+    while ((e = readdir(d))) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (e->d_type == DT_DIR)
+            print_folder(folder, sizeof folder, fd, e->d_name);
+        else
+            snprintf(folder, sizeof folder, "%lu", (unsigned long)e->d_ino);
+        if (e->d_type == DT_DIR || e->d_type == DT_REG)
+            fprintf(out, "%s %s\n", folder, e->d_name);
+    }
     closedir(d);
     if (fclose(out) != 0 || rename(next, path) != 0)
         fail(path);
@@ -137,10 +162,11 @@ static void note_names(const char *names)
 
 #define SECTOR 512
 
-static bool dies_now(void)
+static bool dies_now(const char *place)
 {
-    const char *kill_at = getenv("POWERCUT_KILL_AT");
-    return kill_at && ++syncs == atol(kill_at);
+    const char *kill_at = getenv("POWERCUT_KILL_AT"), *folder = getenv("POWERCUT_KILL_IN");
+    bool counts = kill_at && (!folder || strncmp(place, folder, strlen(folder)) == 0);
+    return counts && ++syncs == atol(kill_at);
 }
 
 /* Some sectors of those bytes, which go to that place of the file, come to the disk. */
@@ -175,11 +201,12 @@ static void tear_file(int fd)
 static int sync_and_note(int fd, const char *name)
 {
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
-    const char *names = NULL;
-    if (!is_ours(fd, &names))
+    char path[PATH_MAX];
+    const char *place = place_of(fd, path);
+    if (!place)
         return real(fd);
     pthread_mutex_lock(&lock);
-    if (dies_now()) {
+    if (dies_now(place)) {
         if (getenv("POWERCUT_TEAR"))
             tear_file(fd);
         raise(SIGKILL);
@@ -189,8 +216,8 @@ static int sync_and_note(int fd, const char *name)
     if (fstat(fd, &st) != 0)
         fail("fstat");
     int result = real(fd);
-    if (result == 0 && names)
-        note_names(names);
+    if (result == 0 && S_ISDIR(st.st_mode))
+        note_names(fd);
     else if (result == 0)
         note_file(fd, &st);
     pthread_mutex_unlock(&lock);
@@ -226,12 +253,13 @@ static void note_write(int fd, const char *bytes, size_t len, off_t at)
 static ssize_t write_and_note(int fd, const void *bytes, size_t len, off_t at)
 {
     pwrite_fn real = (pwrite_fn)dlsym(RTLD_NEXT, "pwrite64");
-    const char *names = NULL;
+    char path[PATH_MAX];
+    const char *place = place_of(fd, path);
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || (flags & O_DSYNC) == 0 || !is_ours(fd, &names))
+    if (flags < 0 || (flags & O_DSYNC) == 0 || !place)
         return real(fd, bytes, len, at);
     pthread_mutex_lock(&lock);
-    if (dies_now()) {
+    if (dies_now(place)) {
         if (getenv("POWERCUT_TEAR"))
             tear(fd, bytes, len, at);
         raise(SIGKILL);
@@ -259,13 +287,15 @@ ssize_t wide_pwrite(int fd, const void *bytes, size_t len, off_t at)
 
 static void note_queued(const struct io_uring_sqe *e)
 {
-    const char *names = NULL, *bytes = (const char *)(uintptr_t)e->addr;
+    const char *bytes = (const char *)(uintptr_t)e->addr;
     int flags = fcntl(e->fd, F_GETFL);
+    char path[PATH_MAX];
+    const char *place = place_of(e->fd, path);
     bool synced = flags >= 0 && ((flags & O_DSYNC) != 0 || (e->rw_flags & RWF_DSYNC) != 0);
-    if (e->opcode != IORING_OP_WRITE || !synced || !is_ours(e->fd, &names))
+    if (e->opcode != IORING_OP_WRITE || !synced || !place)
         return;
     pthread_mutex_lock(&lock);
-    if (dies_now()) {
+    if (dies_now(place)) {
         if (getenv("POWERCUT_TEAR"))
             tear(e->fd, bytes, e->len, (off_t)e->off);
         raise(SIGKILL);

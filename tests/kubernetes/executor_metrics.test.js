@@ -76,7 +76,7 @@ describe('a command line that makes no executor', () => {
         'current-context': 'a' }));
         const ran = await run(['executor', '--queue', 'a', '--kubeconfig', kubeconfig, '--state-dir', kubeconfig]);
         assert.equal(ran.code, 1, ran.stderr);
-        assert.ok(ran.stderr.includes(`reports cannot be kept (--state-dir): ${kubeconfig}: Not a directory`),
+        assert.ok(ran.stderr.includes(`reports cannot be kept (--state-dir): cannot open ${kubeconfig}: Not a directory`),
             ran.stderr);
         fs.rmSync(dir, { recursive: true });
     });

@@ -9,7 +9,7 @@
 #include "postgres/pg_log.h"
 #include "postgres/pg_shard.h"
 #include "store/cm.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks.h"
 #include "store/scratch.h"
 

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "store/cm.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks.h"
 
 char *scratch_make(void)

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/must.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks.h"
 
 static void no_notice(void *ctx)

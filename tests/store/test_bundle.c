@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/must.h"
 #include "store/cm.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/scratch.h"
 #include "store/snapshot.h"
 #include "store/memory.h"

@@ -18,7 +18,7 @@
 
 #include "base/must.h"
 #include "store/cm.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/log_contract.h"
 #include "store/log_ring.h"
 #include "store/scratch.h"

@@ -16,7 +16,7 @@
 #include "postgres/pg_wire.h"
 #include "store/cm.h"
 #include "store/contract.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/rocks.h"
 #include "store/place.h"
 #include "store/scratch.h"

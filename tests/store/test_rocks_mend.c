@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "store/cm.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/record.h"
 #include "store/rocks.h"
 #include "store/scratch.h"

@@ -20,7 +20,7 @@
 #include "base/must.h"
 #include "store/cm.h"
 #include "store/contract.h"
-#include "store/folder.h"
+#include "base/folder.h"
 #include "store/inventory.h"
 #include "store/scratch.h"
 

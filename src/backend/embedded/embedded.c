@@ -78,7 +78,7 @@ void embedded_forget_writes(struct turn *t)
 {
     batch_reset(&t->batch);
     t->kv.count = 0;
-    t->rewrote = t->adds = false;
+    t->rewrote = t->adds = t->syncs = false;
     t->last_event = 0;
     memset(t->events, 0, sizeof t->events);
     t->traced.len = 0;
@@ -283,7 +283,7 @@ static struct turn *seal(struct embedded *b)
         embedded_kv_sealed(b);
         embedded_index_sealed(b, t);
         store_commit(b->env.store, &t->batch,
-                     b->settings.sync || (t->adds && b->settings.sync_enqueues));
+                     b->settings.sync || t->syncs || (t->adds && b->settings.sync_enqueues));
         return NULL;
     }
     if (t->count == 0)

@@ -40,7 +40,7 @@ struct turn {
     struct arena arena; /* replies, and what they point to */
     struct effect *effects;
     size_t count, cap;
-    bool busy;
+    bool busy, syncs;    /* syncs: whatever settings.sync says */
     bool rewrote;        /* a job's first record */
     bool adds;           /* jobs, or payloads to them */
     bool released;       /* its effects have left; its batch is still looked into */

@@ -187,6 +187,7 @@ void embedded_kv_put(struct embedded *b, const struct command *command, struct r
                                  c->artifact->name);
     if (r->err.code != ERR_OK)
         return;
+    b->building->syncs |= c->sync;
     r->kv = arena_get(a, c->count * sizeof *r->kv);
     r->count = c->count;
     for (size_t i = 0; i < c->count; i++) {
