@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/budget.h"
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
 #include "base/must.h"
 #include "net/conn.h"
+#include "net/http.h"
 
 /* A connection that holds no more than this blocks nobody, unless thousands of them hold all. */
 #define SMALL ((uint64_t)64 * 1024)
@@ -258,4 +262,21 @@ bool budget_is_blocked_by(struct conn *c, uint64_t now)
         c->moved_at = now;
     }
     return full_since && now >= full_since + PATIENCE_MS && now - c->moved_at >= IDLE_MS;
+}
+
+struct http_budget *http_budget_new(uint64_t bytes)
+{
+    struct http_budget *b = ALLOC(struct http_budget);
+    budget_init(b, bytes);
+    return b;
+}
+
+void http_budget_free(struct http_budget *budget)
+{
+    free(budget);
+}
+
+uint64_t http_budget_room(struct http_budget *budget, uv_loop_t *loop, bool waits)
+{
+    return budget_room(budget, waits, uv_now(loop));
 }

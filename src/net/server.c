@@ -395,23 +395,6 @@ bool http_is_gone(const struct http_exchange *x)
     return !x->conn;
 }
 
-struct http_budget *http_budget_new(uint64_t bytes)
-{
-    struct http_budget *b = ALLOC(struct http_budget);
-    budget_init(b, bytes);
-    return b;
-}
-
-void http_budget_free(struct http_budget *budget)
-{
-    free(budget);
-}
-
-uint64_t http_budget_room(struct http_budget *budget, uv_loop_t *loop, bool waits)
-{
-    return budget_room(budget, waits, uv_now(loop));
-}
-
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
 {
     x->drained = drained;

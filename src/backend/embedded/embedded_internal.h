@@ -399,8 +399,7 @@ struct engine_sink embedded_sink(struct embedded *b);
 /* Sends a delivery that is durable, or drops it if its commit failed. */
 void embedded_stream_release(struct embedded *b, struct backend_stream *s,
                              const struct handout *handout, bool failed);
-/* Answers all claims with an error: leases cannot be stored now, and no claim waits past its end.
- */
+/* Answers all claims with an error: no lease can be stored, and no claim waits past its end. */
 void embedded_claims_refuse(struct embedded *b, const struct err *why);
 /* To be called when the engine is freed, or has closed all takers: answers the claims, with why if
  * it is not NULL. */
@@ -465,8 +464,7 @@ void embedded_operation_show(struct embedded *b, uint64_t number, struct reply *
 /* embedded_workers.c */
 /* The only queue at which the claims of quiet workers wait. */
 extern const struct str embedded_nowhere;
-/* A worker is heard of, because it reports about a run. To be called before the report is applied.
- */
+/* A worker is heard of, as it reports about a run. To be called before the report is applied. */
 void embedded_workers_report(struct embedded *b, struct run_ref ref);
 NODISCARD struct err embedded_workers_recover(struct embedded *b);
 
@@ -536,8 +534,7 @@ void embedded_meter_durable(struct embedded *b, const struct turn *t);
 struct port embedded_port(struct embedded *b);
 /* Closes the cursor that reads ahead: now and then, and before the store is reopened or closed. */
 void embedded_ahead_close(struct embedded *b);
-/* What was written last under the key, durable or not. It is in the arena, or valid for this turn.
- */
+/* What was last written under the key, durable or not; in the arena, or valid for this turn. */
 struct err embedded_read_at(struct embedded *b, struct str key, struct arena *a, bool *found,
                             struct str *value);
 struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
