@@ -21,73 +21,148 @@ BEGIN
     END IF;
 END $$;
 
--- What options there are: their kinds of JSON, and the bounds of numbers, of texts in bytes, and of
--- lists in elements.
-CREATE OR REPLACE FUNCTION tenax.enqueue_options()
-RETURNS TABLE (name text, kind text, low bigint, high bigint, words text[])
+-- What options there are, and the members of those that are objects: kinds of JSON, the bounds of
+-- numbers, of texts in bytes, and of lists in elements, what texts must be, and what must be there.
+CREATE OR REPLACE FUNCTION tenax.enqueue_fields()
+RETURNS TABLE (part_of text, name text, kind text, low bigint, high bigint, words text[], pattern text,
+    needed boolean)
 LANGUAGE sql IMMUTABLE AS $$
-    VALUES ('priority', 'number', 0::bigint, 65535::bigint, NULL::text[]),
-        ('ready_at', 'number', 0, 281474976710656, NULL),
-        ('retry_limit', 'number', 0, 4294967295, NULL),
-        ('deadline', 'number', 1, 281474976710656, NULL),
-        ('retain_until', 'number', 1, 281474976710656, NULL),
-        ('unique_key', 'string', 1, 1024, NULL),
-        ('unique_while', 'string', 0, 255, ARRAY['queued', 'active', 'exists']),
-        ('concurrency_key', 'string', 1, 255, NULL),
-        ('alias', 'name', 1, 255, NULL),
-        ('group', 'name', 1, 255, NULL),
-        ('group_owner', 'name', 1, 255, NULL),
-        ('when_no_policy', 'string', 0, 255, ARRAY['default', 'fail']),
-        ('traceparent', 'string', 55, 55, NULL),
-        ('tracestate', 'string', 1, 512, NULL),
-        ('when', 'string', 0, 255, ARRAY['all_completed', 'all_ended']),
-        ('on_dependency_death', 'string', 0, 255, ARRAY['block', 'run', 'die']),
-        ('pending_runs', 'boolean', 0, 0, NULL),
-        ('hold', 'boolean', 0, 0, NULL),
-        ('retry_policies', 'array', 0, 32, NULL),
-        ('depends_on', 'array', 0, 100, NULL),
-        ('budgets', 'array', 0, 16, NULL),
-        ('backoff', 'object', 0, 0, NULL),
-        ('retention', 'object', 0, 0, NULL),
-        ('batch', 'object', 0, 0, NULL),
-        ('resources', 'object', 0, 0, NULL),
-        ('gang', 'object', 0, 0, NULL),
-        ('annotations', 'object', 0, 0, NULL)
+    VALUES ('', 'priority', 'integer', 0::bigint, 65535::bigint, NULL::text[], NULL::text, false),
+        ('', 'ready_at', 'integer', 0, 281474976710656, NULL, NULL, false),
+        ('', 'retry_limit', 'integer', 0, 4294967295, NULL, NULL, false),
+        ('', 'deadline', 'integer', 1, 281474976710656, NULL, NULL, false),
+        ('', 'retain_until', 'integer', 1, 281474976710656, NULL, NULL, false),
+        ('', 'unique_key', 'string', 1, 1024, NULL, NULL, false),
+        ('', 'unique_while', 'string', 0, 255, ARRAY['queued', 'active', 'exists'], NULL, false),
+        ('', 'concurrency_key', 'string', 1, 255, NULL, NULL, false),
+        ('', 'alias', 'name', 1, 255, NULL, NULL, false),
+        ('', 'group', 'name', 1, 255, NULL, NULL, false),
+        ('', 'group_owner', 'name', 1, 255, NULL, NULL, false),
+        ('', 'when_no_policy', 'string', 0, 255, ARRAY['default', 'fail'], NULL, false),
+        ('', 'traceparent', 'string', 55, 55, NULL, '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$', false),
+        ('', 'tracestate', 'string', 1, 512, NULL, '^[ -~]*$', false),
+        ('', 'when', 'string', 0, 255, ARRAY['all_completed', 'all_ended'], NULL, false),
+        ('', 'on_dependency_death', 'string', 0, 255, ARRAY['block', 'run', 'die'], NULL, false),
+        ('', 'pending_runs', 'boolean', 0, 0, NULL, NULL, false),
+        ('', 'hold', 'boolean', 0, 0, NULL, NULL, false),
+        ('', 'retry_policies', 'array', 0, 32, NULL, NULL, false),
+        ('retry_policies', '[]', 'name', 1, 255, NULL, NULL, true),
+        ('', 'depends_on', 'array', 0, 100, NULL, NULL, false),
+        ('depends_on', '[]', 'string', 25, 25, NULL, '^[0-9A-Za-z]*$', true),
+        ('', 'budgets', 'array', 0, 16, NULL, NULL, false),
+        ('budgets', '[]', 'object', 0, 0, NULL, NULL, true),
+        ('budgets[]', 'key', 'name', 1, 255, NULL, NULL, true),
+        ('budgets[]', 'cost', 'integer', 1, 2147483647, NULL, NULL, false),
+        ('budgets[]', 'create_with', 'any', 0, 0, NULL, NULL, false),
+        ('', 'backoff', 'object', 0, 0, NULL, NULL, false),
+        ('backoff', 'base_ms', 'integer', -1000, 281474976710656, NULL, NULL, true),
+        ('backoff', 'exponent', 'number', 0, 100, NULL, NULL, true),
+        ('backoff', 'jitter_ms', 'integer', 0, 281474976710656, NULL, NULL, true),
+        ('', 'retention', 'object', 0, 0, NULL, NULL, false),
+        ('retention', 'completed_ms', 'integer', 0, 281474976710656, NULL, NULL, false),
+        ('retention', 'dead_ms', 'integer', 0, 281474976710656, NULL, NULL, false),
+        ('', 'batch', 'object', 0, 0, NULL, NULL, false),
+        ('batch', 'key', 'string', 1, 1024, NULL, NULL, true),
+        ('batch', 'when', 'string', 0, 16384, NULL, NULL, true),
+        ('batch', 'fold', 'string', 0, 16384, NULL, NULL, true),
+        ('', 'resources', 'object', 0, 0, NULL, NULL, false),
+        ('resources', 'memory', 'amount', 0, 0, NULL, '^[0-9]+([.][0-9]+)?([KMGTPE]i|[kMGTPE])?$', false),
+        ('resources', 'cpu', 'amount', 0, 0, NULL, '^[0-9]+([.][0-9]+)?m?$', false),
+        ('', 'gang', 'object', 0, 0, NULL, NULL, false),
+        ('gang', 'id', 'name', 1, 255, NULL, NULL, true),
+        ('gang', 'cardinality', 'integer', 1, 1000, NULL, NULL, true),
+        ('', 'annotations', 'object', 0, 0, NULL, NULL, false)
 $$;
 
--- One option by its row of the table.
-CREATE OR REPLACE FUNCTION tenax.check_option(name_ text, value_ jsonb) RETURNS void
-LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION tenax.refuse_field(name_ text, why_ text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s: %s', name_, why_);
+END $$;
+
+-- The kinds of JSON that a field may be.
+CREATE OR REPLACE FUNCTION tenax.is_kind(kind_ text, got_ text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE kind_ WHEN 'any' THEN true WHEN 'name' THEN got_ = 'string'
+        WHEN 'integer' THEN got_ = 'number' WHEN 'amount' THEN got_ IN ('string', 'number')
+        ELSE got_ = kind_ END
+$$;
+
+-- What the pattern of that field stands for.
+CREATE OR REPLACE FUNCTION tenax.expected(name_ text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE name_ WHEN 'memory' THEN 'an amount like 512Mi, 4Gi or 500M'
+        WHEN 'cpu' THEN 'an amount of CPUs like 500m, 2 or 1.5'
+        WHEN 'traceparent' THEN 'a text like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+        WHEN 'tracestate' THEN 'printable ASCII' ELSE 'a job''s id, of 25 letters and digits,' END
+$$;
+
+-- One field by its row of the table; in messages it is called shown_.
+CREATE OR REPLACE FUNCTION tenax.check_field(part_of_ text, name_ text, value_ jsonb, shown_ text)
+RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+#variable_conflict use_column
 DECLARE
     o record;
-    got text := jsonb_typeof(value_);
+    got CONSTANT text := jsonb_typeof(value_);
+    whole CONSTANT text := part_of_ || CASE WHEN part_of_ = '' OR name_ = '[]' THEN '' ELSE '.' END || name_;
     size_ numeric;
 BEGIN
-    SELECT * INTO o FROM tenax.enqueue_options() WHERE name = name_;
+    SELECT * INTO o FROM tenax.enqueue_fields() WHERE part_of = part_of_ AND name = name_;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('unknown option ''%s''', left(name_, 64));
-    ELSIF got = 'null' THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('unknown option ''%s''', left(shown_, 64));
+    ELSIF got = 'null' AND NOT o.needed THEN
         RETURN;
-    ELSIF got <> (CASE o.kind WHEN 'name' THEN 'string' ELSE o.kind END) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE =
-            format('%s: expected JSON of type %s, not %s', name_, replace(o.kind, 'name', 'string'), got);
-    END IF;
-    IF o.kind = 'name' THEN
-        PERFORM tenax.check_name(value_ #>> '{}', name_);
+    ELSIF NOT tenax.is_kind(o.kind, got) THEN
+        PERFORM tenax.refuse_field(shown_, format('expected JSON of type %s, not %s', CASE o.kind
+            WHEN 'name' THEN 'string' WHEN 'integer' THEN 'number' WHEN 'amount' THEN 'string'
+            ELSE o.kind END, got));
+    ELSIF o.kind = 'name' THEN
+        PERFORM tenax.check_name(value_ #>> '{}', shown_);
     ELSIF o.words IS NOT NULL AND NOT value_ #>> '{}' = ANY (o.words) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE =
-            format('%s: one of %s is expected', name_, array_to_string(o.words, ', '));
-    ELSIF o.kind IN ('number', 'string', 'array') THEN
-        size_ := CASE o.kind WHEN 'number' THEN (value_ #>> '{}')::numeric
+        PERFORM tenax.refuse_field(shown_, format('one of %s is expected', array_to_string(o.words, ', ')));
+    ELSIF o.kind IN ('integer', 'number', 'string', 'array') THEN
+        size_ := CASE got WHEN 'number' THEN (value_ #>> '{}')::numeric
             WHEN 'string' THEN octet_length(value_ #>> '{}') ELSE jsonb_array_length(value_) END;
         IF size_ < o.low OR size_ > o.high THEN
-            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s: %s to %s%s, not %s', name_,
-                o.low, o.high, CASE o.kind WHEN 'string' THEN ' bytes' WHEN 'array' THEN ' elements'
-                ELSE '' END, size_);
-        ELSIF o.kind = 'number' AND size_ <> trunc(size_) THEN
-            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE =
-                format('%s: an integer is expected, not %s', name_, size_);
+            PERFORM tenax.refuse_field(shown_, format('%s to %s%s, not %s', o.low, o.high, CASE o.kind
+                WHEN 'string' THEN ' bytes' WHEN 'array' THEN ' elements' ELSE '' END, size_));
+        ELSIF o.kind = 'integer' AND size_ <> trunc(size_) THEN
+            PERFORM tenax.refuse_field(shown_, format('an integer is expected, not %s', size_));
         END IF;
+    END IF;
+    IF o.pattern IS NOT NULL AND value_ #>> '{}' !~ o.pattern THEN
+        PERFORM tenax.refuse_field(shown_, format('%s is expected, not ''%s''', tenax.expected(o.name),
+            left(value_ #>> '{}', 64)));
+    ELSIF o.kind = 'object' AND o.name <> 'annotations' THEN
+        PERFORM tenax.check_field(whole, e.key, e.value, shown_ || '.' || e.key) FROM jsonb_each(value_) e;
+        PERFORM tenax.refuse_field(shown_ || '.' || f.name, 'it is missing') FROM tenax.enqueue_fields() f
+            WHERE f.part_of = whole AND f.needed AND NOT value_ ? f.name;
+    ELSIF o.kind = 'array' THEN
+        PERFORM tenax.check_field(whole, '[]', e.value, format('%s[%s]', shown_, e.n - 1))
+            FROM jsonb_array_elements(value_) WITH ORDINALITY e (value, n);
+    END IF;
+END $$;
+
+-- What a job may not have at once, of options that are right by themselves.
+CREATE OR REPLACE FUNCTION tenax.check_together(options_ jsonb) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    o CONSTANT jsonb := jsonb_strip_nulls(options_);
+    waits CONSTANT boolean := o ? 'depends_on' AND o -> 'depends_on' <> '[]';
+    why CONSTANT text := CASE
+        WHEN o ? 'unique_while' AND NOT o ? 'unique_key' THEN 'unique_while needs a unique_key'
+        WHEN o ? 'group_owner' AND NOT o ? 'group' THEN 'group_owner needs a group'
+        WHEN o ? 'tracestate' AND NOT o ? 'traceparent' THEN 'tracestate: it is nothing without a traceparent'
+        WHEN o ? 'gang' AND o ? 'concurrency_key' THEN 'gang: its members have no concurrency_key'
+        WHEN o ? 'gang' AND o ?| ARRAY['batch', 'unique_key'] THEN
+            'gang: its members are jobs of their own, without a batch or a unique_key'
+        WHEN o ? 'batch' AND o ?| ARRAY['alias', 'deadline', 'group', 'unique_key'] THEN
+            'a job with a batch takes in others; it has no alias, deadline, group or unique_key'
+        WHEN o ? 'batch' AND (waits OR o -> 'hold' = 'true') THEN
+            'a job with a batch takes in others while it is ready; it cannot be held or wait for others'
+        WHEN waits AND o ->> 'when' = 'all_ended' AND o ->> 'on_dependency_death' = 'die' THEN
+            'on_dependency_death: what waits for all_ended does not die of a death'
+        END;
+BEGIN
+    IF why IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = why;
     END IF;
 END $$;
 
@@ -107,8 +182,8 @@ BEGIN
 END $$;
 
 -- Enqueues a job in the caller's transaction, and returns its id. The options are those of POST
--- /jobs; members of objects in them are looked at when the owner takes the job, which is put into
--- tenax.inbox_refused if they are wrong.
+-- /jobs. What cannot be seen here is seen when the owner takes the job, which is put into
+-- tenax.inbox_refused then.
 CREATE OR REPLACE FUNCTION tenax.enqueue(queue text, type text, payload jsonb, options jsonb DEFAULT '{}')
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -130,12 +205,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE =
             format('options: expected JSON of type object, not %s', jsonb_typeof(options_));
     END IF;
-    PERFORM tenax.check_option(o.key, o.value) FROM jsonb_each(options_) o;
-    IF options_ ? 'unique_while' AND NOT options_ ? 'unique_key' THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'unique_while needs a unique_key';
-    ELSIF options_ ? 'group_owner' AND NOT options_ ? 'group' THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'group_owner needs a group';
-    END IF;
+    PERFORM tenax.check_field('', o.key, o.value, o.key) FROM jsonb_each(options_) o;
+    PERFORM tenax.check_together(options_);
     body_ := (options_ || jsonb_build_object('queue', queue_, 'type', type_, 'payload', payload_))::text;
     IF octet_length(body_) > 16777216 THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE =

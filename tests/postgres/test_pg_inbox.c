@@ -140,6 +140,43 @@ static void what_post_jobs_refuses_is_refused(void **state)
          "generate_series(1, 101) i))",
          "depends_on: 0 to 100 elements, not 101"},
         {"'q', 't', to_jsonb(repeat('x', 16777216))", "at most 16777216"},
+        {"'q', 't', '1', '{\"backoff.base_ms\": 1}'", "unknown option 'backoff.base_ms'"},
+        {"'q', 't', '1', '{\"[]\": 1}'", "unknown option '[]'"},
+        {"'q', 't', '1', '{\"backoff\": {\"base\": 1}}'", "unknown option 'backoff.base'"},
+        {"'q', 't', '1', '{\"backoff\": {\"base_ms\": 1, \"exponent\": 1}}'",
+         "backoff.jitter_ms: it is missing"},
+        {"'q', 't', '1', '{\"backoff\": {\"base_ms\": null}}'",
+         "backoff.base_ms: expected JSON of type number, not null"},
+        {"'q', 't', '1', '{\"backoff\": {\"exponent\": 100.5}}'",
+         "backoff.exponent: 0 to 100, not 100.5"},
+        {"'q', 't', '1', '{\"backoff\": {\"base_ms\": -1001}}'", "backoff.base_ms: -1000 to"},
+        {"'q', 't', '1', '{\"retention\": {\"dead_ms\": 0.5}}'",
+         "retention.dead_ms: an integer is expected"},
+        {"'q', 't', '1', '{\"batch\": {\"key\": \"k\", \"when\": \"\"}}'",
+         "batch.fold: it is missing"},
+        {"'q', 't', '1', '{\"resources\": {\"memory\": \"1X\"}}'",
+         "resources.memory: an amount like 512Mi"},
+        {"'q', 't', '1', '{\"resources\": {\"cpu\": true}}'",
+         "resources.cpu: expected JSON of type string, not boolean"},
+        {"'q', 't', '1', '{\"gang\": {\"id\": \"a*\", \"cardinality\": 2}}'",
+         "gang.id has a reserved character"},
+        {"'q', 't', '1', '{\"gang\": {\"id\": \"a\", \"cardinality\": 1001}}'",
+         "gang.cardinality: 1 to 1000, not 1001"},
+        {"'q', 't', '1', '{\"retry_policies\": [\"a\", 1]}'",
+         "retry_policies[1]: expected JSON of type string, not number"},
+        {"'q', 't', '1', '{\"depends_on\": [0]}'", "depends_on[0]: expected JSON of type string"},
+        {"'q', 't', '1', '{\"depends_on\": [\"x\"]}'", "depends_on[0]: 25 to 25 bytes, not 1"},
+        {"'q', 't', '1', '{\"budgets\": [{\"cost\": 1}]}'", "budgets[0].key: it is missing"},
+        {"'q', 't', '1', '{\"budgets\": [{\"key\": \"a\", \"cost\": 0}]}'",
+         "budgets[0].cost: 1 to 2147483647, not 0"},
+        {"'q', 't', '1', jsonb_build_object('traceparent', repeat('0', 55))",
+         "traceparent: a text like 00-4b"},
+        {"'q', 't', '1', '{\"tracestate\": \"a=b\"}'", "nothing without a traceparent"},
+        {"'q', 't', '1', '{\"gang\": {\"id\": \"a\", \"cardinality\": 2}, \"unique_key\": \"k\"}'",
+         "without a batch or a unique_key"},
+        {"'q', 't', '1', '{\"batch\": {\"key\": \"k\", \"when\": \"\", \"fold\": \"\"}, "
+         "\"hold\": true}'",
+         "it cannot be held"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         expect_refused(*state, refused[i].arguments, refused[i].text);
@@ -153,7 +190,15 @@ static void what_post_jobs_takes_is_taken(void **state)
         "'q', 't', '\"text\"', NULL",
         "'q', 't', '[]', '{\"priority\": null, \"retry_limit\": 4294967295, \"ready_at\": 0}'",
         "'q', 't', '1', '{\"unique_key\": \"k\", \"unique_while\": \"exists\", \"hold\": true}'",
-        "'q', 't', '1', '{\"retry_policies\": [\"a\"], \"backoff\": {\"base_ms\": 1}}'",
+        "'q', 't', '1', '{\"retry_policies\": [\"a\"], \"backoff\": {\"base_ms\": -1000, "
+        "\"exponent\": 1.5, \"jitter_ms\": 0}, \"retention\": {\"dead_ms\": null}}'",
+        "'q', 't', '1', '{\"resources\": {\"memory\": \"1.5Gi\", \"cpu\": 1.5}, \"annotations\": "
+        "{\"any\": 1}, \"gang\": {\"id\": \"a\", \"cardinality\": 2}}'",
+        "'q', 't', '1', '{\"budgets\": [{\"key\": \"a\", \"create_with\": {\"allocation\": 1, "
+        "\"strategy\": {\"type\": \"while_in_flight\"}}}]}'",
+        "'q', 't', '1', '{\"traceparent\": "
+        "\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\", "
+        "\"tracestate\": \"a=b\", \"depends_on\": [\"0000000000000000000000001\"]}'",
     };
     char sql[512];
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
