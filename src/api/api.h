@@ -56,6 +56,7 @@ struct api_cluster {
     uint64_t epoch;
     struct str durability;             /* what an acknowledgement is worth */
     span lease, left;                  /* of it: until the owner must have renewed it */
+    span clock_ahead;                  /* by so much PostgreSQL's clock is ahead of this server's */
     uint64_t beats, missed, forwarded; /* renewals, those that failed, requests that others sent */
     /* The last batch, and the one up to which the table records is complete; how long ago that one
      * was the last; bytes of the log's tables. */

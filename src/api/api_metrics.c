@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "base/array.h"
 #include "core/verdict.h"
 
@@ -536,6 +536,9 @@ static void add_servers(struct text *t, const struct api *a)
             (double)c.missed);
     counter(t, "tenax_forwards_received", "Requests that other servers passed on.",
             (double)c.forwarded);
+    gauge(t, "tenax_postgres_clock_ahead_seconds",
+          "By how much PostgreSQL's clock is ahead of this server's.",
+          (double)c.clock_ahead.ms / 1000);
     gauge(t, "tenax_postgres_batch", "The number of the last commit.", (double)c.seq);
     gauge(t, "tenax_postgres_batches_unflushed",
           "Commits that are in the log and not in the table records yet.",
@@ -661,8 +664,17 @@ static void on_meter(void *ctx, const struct reply *r)
                NULL);
 }
 
+const struct api_param api_metrics_params[] = {
+    {"from", "string (owner): of several servers, the metrics of the one that owns the jobs"},
+    {NULL, NULL}};
+
 void api_metrics(struct api *a, const struct api_request *r)
 {
+    struct err err = api_read_owner_params(r, api_metrics_params);
+    if (err.code != ERR_OK) {
+        api_reply_error(r->x, &err, NULL);
+        return;
+    }
     struct metrics_call *call = arena_get(r->http->arena, sizeof *call);
     *call = (struct metrics_call){.call = {.api = a, .x = r->x},
                                   .open_metrics = wants_open_metrics(r->http->accept)};

@@ -549,6 +549,7 @@ const struct endpoint api_endpoints[] = {
      api_metrics,
      "getMetrics",
      "Get metrics for Prometheus",
+     .params = api_metrics_params,
      .answers = {{200, "@GetMetrics"}}},
     {{HTTP_POST, "/tokens"},
      api_token_create,

@@ -61,7 +61,9 @@ extern const struct api_param api_filter_params[], api_page_params[], api_change
     api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
 extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
 extern const struct api_param api_audit_params[];
-extern const struct api_param api_health_params[];
+extern const struct api_param api_health_params[], api_metrics_params[];
+/* Of those, whose only value is "owner": ERR_BAD_VALUE, ERR_DUPLICATE_FIELD, … */
+struct err api_read_owner_params(const struct api_request *r, const struct api_param *params);
 extern const struct api_param api_events_params[];
 extern const struct api_param api_queues_params[];
 extern const struct api_param api_enqueue_params[], api_failures_params[], api_workers_params[];

@@ -126,6 +126,9 @@ static const struct shape_member health_members[] = {
     {MEMBER(struct health, servers.epoch, "epoch", IF_SET, "of the owner", .is_set = has_peers)},
     {MEMBER(struct health, servers.durability, "durability", IF_SET,
             "what an acknowledgement is worth", .is_set = has_peers)},
+    {MEMBER(struct health, servers.clock_ahead, "postgres_clock_ahead_ms", IF_SET,
+            "by so much PostgreSQL's clock is ahead of this server's; negative: behind it",
+            .type = "integer", .is_set = has_peers)},
 };
 const struct shape api_health_shape = {.name = "Health", SHAPE_MEMBERS(health_members)};
 
@@ -141,9 +144,18 @@ static void on_status(void *ctx, const struct reply *r)
 
 const struct api_param api_health_params[] = {
     {"role", "string (owner): 503 from a server that passes requests on to the owner"},
+    {"from", "string (owner): of several servers, what the one says that owns the jobs"},
     {NULL, NULL}};
 
-static struct err read_role(const struct api_request *r)
+static bool is_of(const struct api_param *params, struct str name)
+{
+    while (params->name && !str_eq(name, str_from(params->name)))
+        params++;
+    return params->name;
+}
+
+/* Here they change nothing: a standby has judged them (server/cluster.c). */
+struct err api_read_owner_params(const struct api_request *r, const struct api_param *params)
 {
     struct query_cursor c = query_open(r->http->query, r->http->arena);
     struct str name, value;
@@ -153,17 +165,17 @@ static struct err read_role(const struct api_request *r)
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
-        TRY(api_param_once(name, api_health_params, &seen));
-        if (!str_eq(name, STR("role")))
+        TRY(api_param_once(name, params, &seen));
+        if (!is_of(params, name))
             return api_unknown_param(name);
         if (!str_eq(value, STR("owner")))
-            return err_make(ERR_BAD_VALUE, "role is owner");
+            return err_make(ERR_BAD_VALUE, "%.*s is owner", STR_ARG(name));
     }
 }
 
 void api_health(struct api *a, const struct api_request *r)
 {
-    struct err err = read_role(r);
+    struct err err = api_read_owner_params(r, api_health_params);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else

@@ -43,6 +43,9 @@ struct fetch {
     struct list set;  /* in waiting or doomed */
     CURL *easy;
     bool added, aborted, headed, large, idle_over, paused;
+    bool plain;      /* without TLS, so that the connection is its own */
+    bool shuts;      /* fetch_shut was asked for */
+    int fd;          /* on which only the answer is waited for; or -1 */
     struct buf sent; /* the body, iff it may be sent once only */
     size_t sent_to;
     long status;
@@ -102,11 +105,32 @@ static void on_watched_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
+/* It was sent over a kept connection that broke, and then there was no new one. */
+static bool was_sent(const struct fetch *r)
+{
+    long bytes = 0;
+    curl_easy_getinfo(r->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
+/* Sockets of the search for a name are waited for as well, before anything is sent. */
+static void shut_if_sent(struct fetch *r)
+{
+    if (r->shuts && r->plain && r->fd >= 0 && was_sent(r)) {
+        curl_easy_setopt(r->easy, CURLOPT_FORBID_REUSE, 1L);
+        shutdown(r->fd, SHUT_WR);
+        r->shuts = false;
+    }
+}
+
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
 {
-    (void)easy;
     struct fetcher *f = ctx;
     struct watched *w = socket_ctx;
+    struct fetch *r;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&r);
+    r->fd = what == CURL_POLL_IN ? fd : -1; /* all of the request is sent */
+    shut_if_sent(r);
     if (what == CURL_POLL_REMOVE) {
         if (w)
             uv_close((uv_handle_t *)&w->poll, on_watched_closed);
@@ -232,6 +256,12 @@ void fetch_resume(struct fetch *r)
         go_on(r);
 }
 
+void fetch_shut(struct fetch *r)
+{
+    r->shuts = true;
+    shut_if_sent(r);
+}
+
 /* --- the end of a request --- */
 
 static void on_fetch_closed(uv_handle_t *handle)
@@ -257,14 +287,6 @@ static void let_go(struct fetch *r)
     list_unlink(&r->set);
     r->fetcher->count--;
     uv_close((uv_handle_t *)&r->idle, on_fetch_closed);
-}
-
-/* It was sent over a kept connection that broke, and then there was no new one. */
-static bool was_sent(const struct fetch *r)
-{
-    long bytes = 0;
-    curl_easy_getinfo(r->easy, CURLINFO_REQUEST_SIZE, &bytes);
-    return bytes > 0;
 }
 
 static enum fetch_fault fault_of(const struct fetch *r, CURLcode code)
@@ -329,6 +351,7 @@ static void finish(struct fetch *r, CURLcode code)
 {
     struct fetch_answer answer = {.fault = fault_of(r, code)};
     curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &answer.status);
+    answer.unsent = !was_sent(r);
     if (answer.fault != FETCH_ANSWERED) {
         explain(r, answer.fault, code);
         answer.why = r->said;
@@ -538,6 +561,8 @@ static void prepare(struct fetch *r, const struct fetch_spec *spec)
 {
     CURL *easy = r->easy;
     curl_easy_setopt(easy, CURLOPT_URL, spec->url);
+    if (spec->target)
+        curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, spec->target);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_PRIVATE, r);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -567,6 +592,8 @@ struct fetch *fetch_start(struct fetcher *f, const struct fetch_spec *spec)
     r->fetcher = f;
     r->easy = curl_easy_init();
     must(r->easy);
+    r->fd = -1;
+    r->plain = strncmp(spec->url, "http:", 5) == 0;
     r->answer_max = spec->answer_max;
     r->idle_ms = (uint64_t)spec->idle_timeout.ms;
     r->data = spec->data;

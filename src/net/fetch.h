@@ -42,6 +42,7 @@ struct fetch_answer {
     enum fetch_fault fault;
     const char *why; /* unless ANSWERED: a sentence on one line, without the URL's path */
     long status;     /* 0: there is none */
+    bool unsent;     /* nothing of the request has left: it was certainly not acted on */
     struct str body; /* unless it went to data(), all of it, or what had arrived */
 };
 
@@ -62,7 +63,9 @@ struct fetch_tls {
 struct fetch_spec {
     const char *method;         /* "GET" */
     const char *url;            /* http: or https: */
-    const char *const *headers; /* "Name: value"; the last one is NULL; NULL: none */
+    const char *target;         /* of the request line, as it is; NULL: the URL's path and query */
+    const char *const *headers; /* "Name: value", or "Name;" of one without a value; the last one is
+                                   NULL; NULL: none */
     struct str body;
     bool has_body;               /* one may be empty */
     const struct fetch_tls *tls; /* NULL: the system's trust, no certificate */
@@ -97,6 +100,9 @@ struct fetch *fetch_start(struct fetcher *f, const struct fetch_spec *spec);
 /* Ends it without done(); it must not be used afterwards. May be called from any callback, except
  * from its own done(). */
 void fetch_abort(struct fetch *r);
+/* Shuts down this side of the connection once the request has left, as whoever asked has done: the
+ * server stops waiting. Nothing over TLS, where others may share the connection. */
+void fetch_shut(struct fetch *r);
 /* The first header of that name of the answer, or empty. In head(), data() and done() only; valid
  * during that call. */
 struct str fetch_header(struct fetch *r, const char *name);

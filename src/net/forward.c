@@ -32,6 +32,7 @@ struct forward {
     struct forwarder *owner;
     struct http_exchange *x; /* NULL: answered, or nobody reads it any more */
     struct fetch *fetch;     /* NULL: it is over */
+    bool shared;             /* its connection is of several requests: TLS */
     bool streams;            /* the answer has begun to be passed on */
     struct buf whole;        /* an answer that is gathered */
 };
@@ -161,7 +162,9 @@ static void reply_whole(struct forward *w, const struct fetch_answer *a)
 static void refuse(struct forward *w, const struct fetch_answer *a)
 {
     struct http_exchange *x = w->x;
-    bool never = a->fault == FETCH_UNREACHABLE || a->fault == FETCH_UNTRUSTED;
+    /* A machine that is gone does not refuse a connection: that takes too long. */
+    bool never = a->fault == FETCH_UNREACHABLE || a->fault == FETCH_UNTRUSTED ||
+                 (a->fault == FETCH_TIMED_OUT && a->unsent);
     struct err e =
         never
             ? err_make(ERR_NO_OWNER, "the server that keeps the jobs cannot be reached: %s", a->why)
@@ -201,11 +204,26 @@ static void on_done(void *ctx, const struct fetch_answer *a)
 
 /* --- the request --- */
 
-/* The peer of a request that is not answered yet. It is answered all the same, with nothing. */
+static void give_up(struct forward *w, const struct err *e);
+
+/* The peer of a request that is not answered yet. If it is gone, that is answered all the same,
+ * with nothing. If it has shut down its side, it still reads, and may have hung up: the other
+ * server, which can tell what would wait from what is under way, is to see the same. */
 static void on_gone(void *ctx)
 {
     struct forward *w = ctx;
     struct http_exchange *x = w->x;
+    const struct err e =
+        err_make(ERR_OWNER_LOST, "the connection was shut down on this side before the request was "
+                                 "answered: whether it was acted on is not known");
+    if (!http_is_gone(x) && !w->shared) {
+        fetch_shut(w->fetch);
+        return;
+    }
+    if (!http_is_gone(x)) {
+        give_up(w, &e);
+        return;
+    }
     w->x = NULL;
     fetch_abort(w->fetch);
     http_reply(x, 204, (struct str){0}, (struct str){0}, NULL);
@@ -234,7 +252,11 @@ static void write_headers(struct buf *text, const char *extra, const struct http
     for (int i = 0; i < HTTP_HEADERS; i++) {
         const struct str *value = http_header_value(&q, (enum http_header)i);
         if (value->at && !is_kept((enum http_header)i)) {
-            buf_print(text, "%s: %.*s", names[i], (int)value->len, value->at);
+            buf_str(text, str_from(names[i]));
+            if (value->len)
+                buf_print(text, ": %.*s", (int)value->len, value->at);
+            else
+                buf_byte(text, ';'); /* libcurl's word for a header without a value */
             buf_byte(text, '\0');
         }
     }
@@ -258,9 +280,10 @@ static void split(const struct buf *text, const char *lines[LINES_MAX])
     lines[n] = NULL;
 }
 
-static void write_target(struct buf *b, const char *url, const struct http_request *req)
+/* As it came, and not as an equal one: the other server finds it by its spelling, and
+ * Tenax-Forwarded signs that. */
+static void write_target(struct buf *b, const struct http_request *req)
 {
-    buf_str(b, str_from(url));
     buf_str(b, req->path);
     if (req->query.len)
         buf_print(b, "?%.*s", (int)req->query.len, req->query.at);
@@ -281,14 +304,16 @@ void forwarder_send(struct forwarder *f, const char *url, const char *extra,
     struct forward *w = ALLOC(struct forward);
     w->owner = f;
     w->x = x;
+    w->shared = strncmp(url, "http:", 5) != 0;
     list_append(&f->under_way, &w->link);
     f->counts.sent++;
     f->counts.under_way++;
-    write_target(&target, url, req);
+    write_target(&target, req);
     write_headers(&text, extra, req);
     split(&text, lines);
     const struct fetch_spec spec = {.method = router_method_name(req->method),
-                                    .url = target.at,
+                                    .url = url,
+                                    .target = target.at,
                                     .headers = lines,
                                     .body = req->body,
                                     .has_body = has_body(req),

@@ -154,12 +154,15 @@ BEGIN
 END $$;
 
 -- Records hold everything up to that batch, and what was acknowledged before at_, in microseconds
--- of Unix time, if it is not 0: the log may let go of it.
+-- of Unix time, if it is not 0: the log may let go of it. What a clock said that was set back counts
+-- no more.
 CREATE OR REPLACE FUNCTION tenax.flushed(shard_ bigint, epoch_ bigint, seq_ bigint, at_ bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE tenax.shard SET flushed = greatest(flushed, seq_),
-            flushed_at = greatest(flushed_at, to_timestamp(at_ / 1000000.0))
+            flushed_at = CASE WHEN at_ <> 0 AND flushed_at > clock_timestamp()
+                THEN to_timestamp(at_ / 1000000.0)
+                ELSE greatest(flushed_at, to_timestamp(at_ / 1000000.0)) END
         WHERE shard = shard_ AND epoch = epoch_ AND seq >= seq_;
     IF NOT FOUND THEN
         PERFORM tenax.fence(shard_, epoch_, seq_);

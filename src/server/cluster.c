@@ -112,6 +112,12 @@ static void on_member(void *ctx)
     uv_async_send(&((struct cluster *)ctx)->wake);
 }
 
+static instant wall_clock(void *ctx)
+{
+    const struct cluster *c = ctx;
+    return c->settings.now(c->settings.ctx);
+}
+
 static void answer_leaving(struct cluster *c);
 
 static void on_wake(uv_async_t *wake)
@@ -167,6 +173,7 @@ struct err cluster_open(const struct cluster_settings *settings, struct cluster 
                                      .not_before =
                                          pg_after(pg_now(), (span){settings->before->rest_ms}),
                                      .patient = handover_happened(settings->before),
+                                     .now = wall_clock,
                                      .changed = on_member,
                                      .ctx = c};
     member.pg.purpose = "member";
@@ -253,11 +260,14 @@ void cluster_stand_aside(struct cluster *c)
 
 NODISCARD static struct err may_leave(const struct cluster *c)
 {
-    span age = {(pg_now().ns - c->state.servers_at.ns) / 1000000};
-    for (size_t i = 0; i < c->state.count; i++)
-        if (strcmp(c->state.servers[i].name, c->name) != 0 &&
-            c->state.servers[i].since_seen.ms + age.ms < ALIVE_MS)
+    int64_t age = (pg_now().ns - c->state.servers_at.ns) / 1000000;
+    for (size_t i = 0; i < c->state.count; i++) {
+        int64_t silent = c->state.servers[i].since_seen.ms + age;
+        /* One that was seen in the future has died before PostgreSQL's clock was set back. */
+        if (strcmp(c->state.servers[i].name, c->name) != 0 && silent < ALIVE_MS &&
+            silent > -ALIVE_MS)
             return err_none();
+    }
     return err_make(ERR_CONFLICT, "no other server is there to take the jobs over");
 }
 
@@ -303,13 +313,14 @@ static const char *owner_of(const struct cluster *c)
                : NULL;
 }
 
-static bool wants_owner(const struct http_request *req)
+/* Whether that parameter of the query is "owner". */
+static bool says_owner(const struct http_request *req, struct str param)
 {
     struct query_cursor q = query_open(req->query, req->arena);
     struct str name, value;
     bool more = true;
     while (query_next(&q, &more, &name, &value).code == ERR_OK && more)
-        if (str_eq(name, STR("role")) && str_eq(value, STR("owner")))
+        if (str_eq(name, param) && str_eq(value, STR("owner")))
             return true;
     return false;
 }
@@ -318,6 +329,7 @@ static void answer_health(struct cluster *c, struct http_exchange *x,
                           const struct http_request *req)
 {
     struct buf b = {0};
+    member_read(c->member, &c->state);
     const char *owner = owner_of(c);
     bool good = owner && c->state.reached;
     buf_lit(&b, "{\"status\":");
@@ -333,9 +345,9 @@ static void answer_health(struct cluster *c, struct http_exchange *x,
     }
     buf_print(&b, ",\"epoch\":%llu,\"durability\":", (unsigned long long)c->state.shard.epoch);
     json_write_string(&b, str_from(c->state.durability.text));
-    buf_byte(&b, '}');
-    http_reply(x, good && !wants_owner(req) ? 200 : 503, STR("application/json"), buf_view(&b),
-               NULL);
+    buf_print(&b, ",\"postgres_clock_ahead_ms\":%lld}", (long long)c->state.clock_ahead.ms);
+    http_reply(x, good && !says_owner(req, STR("role")) ? 200 : 503, STR("application/json"),
+               buf_view(&b), NULL);
     buf_fini(&b);
 }
 
@@ -349,11 +361,17 @@ static void answer_metrics(struct cluster *c, struct http_exchange *x)
 {
     struct buf b = {0};
     struct forwarder_counts f;
+    member_read(c->member, &c->state);
     forwarder_read(c->forwarder, &f);
     metric(&b, "tenax_owner", "gauge", "1 if this server owns the jobs, 0 if it is a standby.", 0);
     metric(&b, "tenax_epoch", "gauge", "The epoch of the owner.", c->state.shard.epoch);
     metric(&b, "tenax_postgres_up", "gauge", "Whether PostgreSQL answered when asked last.",
            c->state.reached);
+    buf_print(&b,
+              "# HELP tenax_postgres_clock_ahead_seconds By how much PostgreSQL's clock is ahead "
+              "of this server's.\n# TYPE tenax_postgres_clock_ahead_seconds gauge\n"
+              "tenax_postgres_clock_ahead_seconds %.3f\n",
+              (double)c->state.clock_ahead.ms / 1000);
     metric(&b, "tenax_forwarded_total", "counter", "Requests passed on to the owner.", f.sent);
     metric(&b, "tenax_forwarded_refused_total", "counter", "Of these, those that did not reach it.",
            f.refused);
@@ -385,9 +403,10 @@ void cluster_answer(struct cluster *c, struct http_exchange *x, const struct htt
                     bool admin)
 {
     const char *owner = owner_of(c);
-    if (is_get(req, "/health")) {
+    bool own = !owner || !says_owner(req, STR("from"));
+    if (is_get(req, "/health") && own) {
         answer_health(c, x, req);
-    } else if (is_get(req, "/metrics")) {
+    } else if (is_get(req, "/metrics") && own) {
         answer_metrics(c, x);
     } else if (req->forwarded.at || !owner || !c->state.has_secret) {
         struct err err =
@@ -450,6 +469,7 @@ void cluster_read(struct cluster *c, struct api_cluster *out)
                                 .beats = s->beats,
                                 .missed = s->missed,
                                 .forwarded = c->admitted,
+                                .clock_ahead = s->clock_ahead,
                                 .count = s->count};
     for (size_t i = 0; i < s->count; i++) {
         const struct pg_server *from = &s->servers[i];

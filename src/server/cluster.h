@@ -21,7 +21,7 @@ struct cluster_settings {
     const struct handover *before;
     void (*changed)(void *ctx); /* perhaps cluster_role, or what cluster_read says */
     void (*leave)(void *ctx);   /* as cluster_leave was called, and another server is there */
-    instant (*now)(void *ctx);  /* the wall clock */
+    instant (*now)(void *ctx);  /* the wall clock; from any thread */
     void *ctx;
 };
 

@@ -35,6 +35,7 @@ static void *run(void *arg)
     pthread_setname_np(pthread_self(), "tenax-member");
     while (!atomic_load(&m->stop) && member_role_of(m) != MEMBER_OVER) {
         member_step(m);
+        member_compare_clocks(m);
         if (!atomic_load(&m->stop) && member_role_of(m) != MEMBER_OVER)
             rest(m);
     }

@@ -21,8 +21,9 @@ struct member_settings {
     const char *name;    /* of this server: unique among them */
     const char *address; /* under which others reach it: a URL */
     span lease;
-    mono not_before; /* it takes the shard no sooner; 0: at once */
-    bool patient;    /* it begins although PostgreSQL cannot be asked, and waits for it */
+    mono not_before;           /* it takes the shard no sooner; 0: at once */
+    bool patient;              /* it begins although PostgreSQL cannot be asked, and waits for it */
+    instant (*now)(void *ctx); /* the wall clock, from the member's thread */
     /* Something that member_read reports has changed: on the member's thread. */
     void (*changed)(void *ctx);
     void *ctx;
@@ -53,6 +54,7 @@ struct member_state {
     bool has_secret;
     uint64_t beats, missed; /* renewals of the lease, since the start; those that failed */
     span left;              /* of the lease */
+    span clock_ahead;       /* by so much PostgreSQL's clock was ahead of this server's */
 };
 
 /* Connects, checks the schema, and begins. Unless it is patient: ERR_USAGE, ERR_POSTGRES_SCHEMA,

@@ -3,7 +3,8 @@
 #define SERVER_MEMBER_INTERNAL_H
 
 /* The parts of a member: what it decides at each step (member_step.c), and the thread that makes
- * these steps (member.c). The simulator makes them without one. */
+ * these steps (member.c) and compares clocks (member_clock.c). The simulator makes them without
+ * one. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,6 +28,8 @@ struct member {
     mono noted;
     bool said; /* that it starts */
     bool complained;
+    mono compared;  /* when clocks were */
+    bool clock_off; /* it was said that PostgreSQL's is another one */
 };
 
 /* m is zeroed. The seed decides how long it rests. */
@@ -41,6 +44,8 @@ void member_disconnect(struct member *m);
 /* Looks, takes the shard, renews the lease or gives it up, as is due. One connection for all: what
  * breaks it is tried again until the lease is over. */
 void member_step(struct member *m);
+/* Asks PostgreSQL what time it is, if that is due: after a step, within its time. */
+void member_compare_clocks(struct member *m);
 /* How long it may rest until the next step, unless there is something to do before. */
 int64_t member_rest_ms(struct member *m);
 /* The server is gone from the list, if PostgreSQL answers soon. */

@@ -45,7 +45,7 @@ static bool write_target(const struct top *t, enum top_ask ask, struct buf *path
     const struct top_model *m = &t->model;
     switch (ask) {
     case TOP_ASK_COUNTS:
-        buf_lit(path, "/health");
+        buf_lit(path, "/health?from=owner"); /* who has the jobs, and can count them */
         break;
     case TOP_ASK_PAGE:
         buf_str(path, str_from(m->path));

@@ -139,6 +139,15 @@ function jobOf({ duplicate, folded, ...job }) {
     return job;
 }
 
+// Options of a test, or of a describe block, that makes no sense everywhere: on 'postgres', where jobs
+// are kept in a PostgreSQL, or through a 'standby'. There the runner passes it over and says why; this
+// is the one way in which a test may differ between them.
+function notOn(where, why) {
+    const on = process.env.TEST_POSTGRES;
+    const there = on && (where === 'postgres' || where === on);
+    return there ? { skip: `not on ${where === 'postgres' ? 'PostgreSQL' : 'a standby'}: ${why}` } : {};
+}
+
 let names = 0;
 
 // A name that no other test of this file uses.
@@ -154,6 +163,11 @@ function repeat(count, job) {
 function withRetention(env) {
     return 'ZIZQ_DEFAULT_COMPLETED_JOB_RETENTION' in env ? env
         : { TENAX_DEFAULT_COMPLETED_JOB_RETENTION: '0', ...env };
+}
+
+// What a standby says of itself is in tests/postgres; here it is to pass on what it is asked.
+function ofOwner(target) {
+    return target === '/metrics' || target === '/health' ? `${target}?from=owner` : target;
 }
 
 class Server {
@@ -206,9 +220,14 @@ class Server {
         return this;
     }
 
+    // What the server itself says.
+    async ownHealth() {
+        return (await this.ask(this.url(), 'GET', '/health', undefined, {})).json;
+    }
+
     // Until it has the jobs; and, if that is what is tested, a standby is asked instead of it.
     async join(args, env) {
-        await until(async () => (await this.get('/health')).json?.role === 'owner', 'it owns the jobs');
+        await until(async () => (await this.ownHealth())?.role === 'owner', 'it owns the jobs');
         if (process.env.TEST_POSTGRES !== 'standby')
             return;
         this.standby = new Server({ args: [...args, '--root-dir', path.join(this.dir, 'standby'), '--port', '0',
@@ -216,7 +235,7 @@ class Server {
         await this.standby.start();
         this.owner = this.url();
         ({ host: this.host, port: this.port, adminUrl: this.adminUrl } = this.standby);
-        await until(async () => (await this.get('/health')).json?.owner, 'the standby knows the owner');
+        await until(async () => (await this.ownHealth())?.owner, 'the standby knows the owner');
     }
 
     listening(child) {
@@ -270,14 +289,12 @@ class Server {
     // Resolves with {status, headers, bytes, text, json}. A body that is neither text nor
     // bytes is sent as JSON.
     request(method, target, body, headers = {}) {
-        // A standby has metrics of its own; tests want those of the jobs.
-        const base = this.standby && target.startsWith('/metrics') ? this.owner : this.url();
-        return this.ask(base, method, target, body, headers);
+        return this.ask(this.url(), method, this.standby ? ofOwner(target) : target, body, headers);
     }
 
     // The same of the admin listener.
     admin(method, target, body, headers = {}) {
-        return this.ask(this.adminUrl, method, target, body, headers);
+        return this.ask(this.adminUrl, method, this.standby ? ofOwner(target) : target, body, headers);
     }
 
     ask(base, method, target, body, headers) {
@@ -663,7 +680,7 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, begin, environment, makeDir, ownAddress, queueName, rawGet, rawPost,
+    BIN, Server, Taker, Wire, assertError, begin, environment, makeDir, notOn, ownAddress, queueName, rawGet, rawPost,
     repeat, run, running, until, useServer, within,
     jobOf,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// A server whose wall clock a test moves: clock_shim.c is preloaded into it.
+// Processes whose wall clock a test moves: clock_shim.c is preloaded into them.
 
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
@@ -9,11 +9,15 @@ const path = require('node:path');
 const { after } = require('node:test');
 const { makeDir } = require('./harness');
 
-// For all tests of a describe block: {env} of the server, and set(ms) by how much it is wrong.
-function useWrongClock() {
-    const dir = makeDir();
+// What is to be preloaded, made in that folder.
+function compileShim(dir) {
     const shim = path.join(dir, 'clock.so');
-    const file = path.join(dir, 'wrong-by');
+    execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', shim, path.join(__dirname, 'clock_shim.c'), '-ldl']);
+    return shim;
+}
+
+// A clock of one process: {env} of it, and set(ms) by how much it is wrong.
+function wrongClock(shim, file) {
     const clock = {
         env: {
             LD_PRELOAD: shim, TENAX_TEST_CLOCK: file,
@@ -25,11 +29,15 @@ function useWrongClock() {
             fs.renameSync(`${file}.new`, file);
         },
     };
-    execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', shim,
-        path.join(__dirname, 'clock_shim.c'), '-ldl']);
     clock.set(0);
-    after(() => fs.rmSync(dir, { recursive: true }));
     return clock;
 }
 
-module.exports = { useWrongClock };
+// For all tests of a describe block.
+function useWrongClock() {
+    const dir = makeDir();
+    after(() => fs.rmSync(dir, { recursive: true }));
+    return wrongClock(compileShim(dir), path.join(dir, 'wrong-by'));
+}
+
+module.exports = { compileShim, useWrongClock, wrongClock };

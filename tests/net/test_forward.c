@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "net/forward.h"
@@ -121,6 +124,33 @@ static void headers_pass_as_they_came(void **state)
     buf_fini(&b);
 }
 
+/* libcurl would make it /echo. */
+static void a_target_passes_as_it_is_spelt(void **state)
+{
+    struct rig *t = *state;
+    struct client c;
+    client_open(&t->f, &c);
+    client_send(&c, "GET /x/../echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_expect(&t->f, &c, "HTTP/1.1 204 ");
+    client_send(&c, "GET /./echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_expect(&t->f, &c, "HTTP/1.1 204 ");
+    client_send(&c, "GET * HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_expect(&t->f, &c, "HTTP/1.1 204 "); /* by the server, instead of 503 */
+    assert_int_equal(t->refused, 0);
+    client_close(&t->f, &c);
+}
+
+static void a_header_without_a_value_is_one(void **state)
+{
+    struct rig *t = *state;
+    struct client c;
+    client_open(&t->f, &c);
+    client_send(&c, "GET /headers HTTP/1.1\r\nHost: h\r\nIdempotency-Key:\r\n\r\n");
+    client_expect(&t->f, &c, "\r\n\r\n");
+    AWAIT(&t->f, client_has(&c, "idempotency-key: \n"));
+    client_close(&t->f, &c);
+}
+
 static void an_answer_to_head_keeps_its_length(void **state)
 {
     struct rig *t = *state;
@@ -210,6 +240,35 @@ static void a_client_that_leaves_ends_its_long_poll(void **state)
     fixture_answer(t->f.held[0], "nobody");
 }
 
+/* A long poll that nobody may read is not answered with a job; nor is the answer of a request lost
+ * that was under way. */
+static void a_client_that_shuts_down_its_side_is_still_answered(void **state)
+{
+    struct rig *t = *state;
+    struct client c;
+    client_open(&t->f, &c);
+    client_send(&c, "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx");
+    AWAIT(&t->f, t->f.held_count == 1);
+    http_on_gone(t->f.held[0], on_gone, t);
+    assert_int_equal(shutdown(c.fd, SHUT_WR), 0);
+    AWAIT(&t->f, t->f.gone == 1);
+    fixture_answer(t->f.held[0], "empty");
+    client_expect(&t->f, &c, "HTTP/1.1 200 OK\r\n");
+    client_expect(&t->f, &c, "\r\n\r\nempty");
+    client_close(&t->f, &c);
+    client_open(&t->f, &c);
+    client_send(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    assert_int_equal(shutdown(c.fd, SHUT_WR), 0);
+    client_expect(&t->f, &c, "HTTP/1.1 200 OK\r\n");
+    client_expect(&t->f, &c, "\r\n\r\nhello");
+    client_close(&t->f, &c);
+    /* The connection to the server was not kept. */
+    client_open(&t->f, &c);
+    client_send(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx");
+    client_expect(&t->f, &c, "\r\n\r\nx");
+    client_close(&t->f, &c);
+}
+
 /* The server that writes is made to wait: the front keeps little of what its client does not read.
  */
 static void who_does_not_read_makes_the_other_server_wait(void **state)
@@ -246,6 +305,40 @@ static void a_server_that_is_not_there_has_done_nothing(void **state)
     client_expect(&t->f, &c, "HTTP/1.1 503 ");
     assert_int_equal(t->why, ERR_NO_OWNER);
     client_close(&t->f, &c);
+}
+
+#define CALLERS 4
+
+/* Its queue of connections is full: it answers as little as a machine that is gone. */
+static int dead_server(struct rig *t, int callers[CALLERS])
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof a;
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)!connect(callers[i], (struct sockaddr *)&a, sizeof a);
+    }
+    snprintf(t->url, sizeof t->url, "http://127.0.0.1:%d", ntohs(a.sin_port));
+    return fd;
+}
+
+static void a_server_that_lets_nobody_connect_has_done_nothing(void **state)
+{
+    struct rig *t = *state;
+    struct client c;
+    int callers[CALLERS], fd = dead_server(t, callers);
+    client_open(&t->f, &c);
+    client_send(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx");
+    client_expect(&t->f, &c, "HTTP/1.1 503 ");
+    assert_int_equal(t->why, ERR_NO_OWNER);
+    client_close(&t->f, &c);
+    for (int i = 0; i < CALLERS; i++)
+        close(callers[i]);
+    close(fd);
 }
 
 /* Over a connection that was used before, where libcurl would send it once more. */
@@ -291,14 +384,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_request_and_its_answer_pass_whole),
         TEST(headers_pass_as_they_came),
+        TEST(a_target_passes_as_it_is_spelt),
+        TEST(a_header_without_a_value_is_one),
         TEST(an_answer_to_head_keeps_its_length),
         TEST(a_large_answer_passes_as_it_comes),
         TEST(a_stream_passes_piece_by_piece),
         TEST(a_stream_that_breaks_is_seen_to_be_incomplete),
         TEST(a_client_that_leaves_ends_its_stream),
         TEST(a_client_that_leaves_ends_its_long_poll),
+        TEST(a_client_that_shuts_down_its_side_is_still_answered),
         TEST(who_does_not_read_makes_the_other_server_wait),
         TEST(a_server_that_is_not_there_has_done_nothing),
+        TEST(a_server_that_lets_nobody_connect_has_done_nothing),
         TEST(a_request_whose_answer_is_lost_is_not_repeated),
         TEST(what_is_under_way_at_the_end_is_refused),
     };

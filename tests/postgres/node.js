@@ -40,9 +40,11 @@ class Postgres {
     if (process.getuid() === 0) assert.strictEqual(spawnSync('chown', ['postgres:', this.dir]).status, 0);
   }
 
-  // conf: further lines of postgresql.conf; machine: where it runs
-  static async start({ conf = [], fsync = false, machine = null } = {}) {
+  // conf: further lines of postgresql.conf; machine: where it runs; env: further variables of its
+  // processes
+  static async start({ conf = [], fsync = false, machine = null, env = {} } = {}) {
     const n = new Postgres(machine, machine ? 5432 : await freePort());
+    n.env = env;
     n.run(bin('initdb'), '-D', n.data, '-U', 'admin', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C');
     if (machine)
       for (const db of ['all', 'replication'])
@@ -86,7 +88,7 @@ class Postgres {
     let [p, a] = asUser(bin('postgres'), ['-D', this.data]);
     if (this.machine) [p, a] = this.machine.enter(p, a);
     const out = fs.openSync(path.join(this.dir, 'output'), 'a');
-    this.child = spawn(p, a, { cwd: this.dir, stdio: ['ignore', out, out] });
+    this.child = spawn(p, a, { cwd: this.dir, env: { ...process.env, ...this.env }, stdio: ['ignore', out, out] });
     fs.closeSync(out);
     this.exited = new Promise((done) => this.child.on('exit', done));
     for (const end = Date.now() + 240000; ;) {

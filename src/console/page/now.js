@@ -70,7 +70,7 @@ class Model {
 
     // Jobs completed a second, by queue, from the difference to the time before.
     async readRates(signal) {
-        const text = await getText('/metrics', signal);
+        const text = await getText('/metrics?from=owner', signal);
         const seen = new Map();
         for (const [, kind, name, value] of text.matchAll(
             /^tenax_jobs_(completed|failed|enqueued)_total\{queue="((?:[^"\\]|\\.)*)"\} (\d+)/gm)) {
@@ -212,7 +212,7 @@ export async function now(parts, params, signal) {
     }
 
     async function round() {
-        const [health] = await Promise.all([get('/health', signal), model.refresh(list.shown(), signal),
+        const [health] = await Promise.all([get('/health?from=owner', signal), model.refresh(list.shown(), signal),
             model.readRates(signal)]);
         summary.show(health.jobs);
         apply();
