@@ -21,7 +21,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-clients test-postgres test-failover test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -107,7 +107,7 @@ test-builds: all
 	@$(SUITE) builds $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
 
 # What jobs can do, when they are kept in PostgreSQL: asked of the owner, and of a standby.
-IN_POSTGRES = batch cron enqueue filter gang report undo taskcluster
+IN_POSTGRES = batch claim cron enqueue filter gang http2 idempotency report take taskcluster undo
 
 ## test-postgres: what needs a PostgreSQL; each test starts one of its own
 test-postgres: all
@@ -115,6 +115,18 @@ test-postgres: all
 	@$(SUITE) postgres $(wildcard tests/postgres/*.test.js)
 	@TEST_POSTGRES=owner $(SUITE) postgres-owner $(IN_POSTGRES:%=tests/http/%.test.js)
 	@TEST_POSTGRES=standby $(SUITE) postgres-standby $(IN_POSTGRES:%=tests/http/%.test.js)
+
+# What is about a root directory or its tables; and what compares answers, or counts turns, connections
+# or options, that are others where there is a PostgreSQL. All else says test by test what is not for it.
+NOT_IN_POSTGRES = $(MEASURED) backup.test.js damage.test.js index_snapshots.test.js landing.test.js \
+	migrate.test.js msgpack.test.js protocol.test.js query.test.js settings.test.js
+LONG_IN_POSTGRES = $(filter-out $(NOT_IN_POSTGRES:%=tests/http/%),$(wildcard tests/http/*.test.js))
+
+## test-postgres-long: HTTP tests on PostgreSQL, by the owner and by a standby; 1 h
+test-postgres-long: all
+	@tools/setup test
+	@TEST_POSTGRES=owner $(SUITE) postgres-owner-long $(LONG_IN_POSTGRES)
+	@TEST_POSTGRES=standby $(SUITE) postgres-standby-long $(LONG_IN_POSTGRES)
 
 ## test-failover: 200 blows to several servers, their PostgreSQL, its standby and the network; 25 min
 test-failover: all

@@ -9,7 +9,7 @@ const http = require('node:http');
 const http2 = require('node:http2');
 const path = require('node:path');
 const { describe, it, before, after } = require('node:test');
-const { assertError, queueName, run, Server, useServer, within } = require('./harness');
+const { Server, assertError, notOn, queueName, run, useServer, within } = require('./harness');
 
 // One request with headers of its own, Host included: {status, json}.
 function ask(base, method, target, headers = {}, body = undefined) {
@@ -144,7 +144,7 @@ describe('a host name', () => {
     });
 });
 
-describe('a server for others', () => {
+describe('a server for others', notOn('postgres', 'it needs --advertise'), () => {
     let server;
     before(async () => {
         server = new Server({ args: ['--host', '0.0.0.0', '--insecure', '--allowed-hosts',

@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Server, queueName, until, useServer } = require('./harness');
+const { Server, notOn, queueName, until, useServer } = require('./harness');
 
 // The job is on a stream whose connection then breaks.
 async function breakStream(server, queue, id) {
@@ -105,7 +105,8 @@ describe('a job that loses its workers', () => {
 });
 
 describe('the limit of lost workers', () => {
-    it('does_not_count_what_a_stop_or_a_crash_of_the_server_cuts_off', async () => {
+    it('does_not_count_what_a_stop_or_a_crash_of_the_server_cuts_off',
+        notOn('standby', 'the owner sees its workers leave'), async () => {
         const server = new Server({ args: [...COUNT_ALL, '--lost-worker-limit', '1'] });
         const queue = queueName();
         await server.start();

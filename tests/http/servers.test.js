@@ -5,9 +5,9 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { run, useServer } = require('./harness');
+const { notOn, run, useServer } = require('./harness');
 
-describe('a server by itself', () => {
+describe('a server by itself', notOn('postgres', 'there it is one of several'), () => {
     const server = useServer();
 
     it('has no other servers', async () => {

@@ -10,7 +10,7 @@ const http = require('node:http');
 const net = require('node:net');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
-const { BIN, Server, makeDir, run, until } = require('./harness');
+const { BIN, Server, makeDir, notOn, run, until } = require('./harness');
 
 // Starts a server, gives it to use(), and ends it in good order.
 async function withServer(options, use) {
@@ -235,7 +235,7 @@ describe('a server that cannot start as it is told', () => {
             await refuses(['--host', host], {}, 2, /--insecure/);
         });
 
-    it('listens_on_all_addresses_if_told_so', async () => {
+    it('listens_on_all_addresses_if_told_so', notOn('postgres', 'it needs --advertise'), async () => {
         for (const options of [{ args: ['--host', '0.0.0.0', '--insecure'] },
             { args: ['--host', '0.0.0.0'], env: { TENAX_INSECURE: 'true' } }])
             await withServer(options, (server) => server.assertServes());
@@ -246,7 +246,8 @@ describe('a server that cannot start as it is told', () => {
             await withServer({ args: ['--host', host] }, (server) => server.assertServes());
     });
 
-    it('says_that_another_server_uses_the_folder', async () => {
+    it('says_that_another_server_uses_the_folder',
+        notOn('postgres', 'the other server is without one'), async () => {
         await withServer({}, async (server) => {
             const args = ['serve', '--root-dir', path.join(server.dir, 'root'), '--port', '0'];
             const end = await run(args);

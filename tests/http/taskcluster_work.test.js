@@ -10,7 +10,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
-const { begin, makeDir, ownAddress, run, until } = require('./harness');
+const { begin, makeDir, notOn, ownAddress, run, until } = require('./harness');
 const { HOUR, client, definition, slugid, useTaskcluster } = require('./taskcluster');
 
 const LOG = 'public/logs/live.log';
@@ -278,7 +278,8 @@ describe('artifacts of a task', () => {
         assert.match(task.log, /artifact core: there is no such file; it is optional/);
     });
 
-    it('are_made_of_failed_tasks_too_and_a_refused_one_fails_it', async () => {
+    it('are_made_of_failed_tasks_too_and_a_refused_one_fails_it',
+        notOn('standby', 'a body through it is at most --max-body'), async () => {
         const failed = await once({ command: sh('echo 1 > a; exit 1'), artifacts: [{ path: 'a' }] },
             { code: 1 });
         assert.equal(await content(failed.id, 'a'), '1\n');
