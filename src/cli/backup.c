@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "client/admin.h"
 #include "client/client.h"
 #include "cli/commands.h"
 #include "client/when.h"
@@ -28,9 +29,7 @@ struct backup_args {
 static const struct option_def options[] = {
     {"force", NULL, OPTION_SWITCH, offsetof(struct backup_args, force),
      .help = "replace FILE if it exists"},
-    {"url", "URL", OPTION_TEXT, offsetof(struct backup_args, client.url), .env = "TENAX_ADMIN_URL",
-     .def = "http://127.0.0.1:8901", .help = "the server's admin listener"},
-    CLIENT_TLS_OPTIONS(struct backup_args),
+    ADMIN_OPTIONS(struct backup_args),
     {"http-timeout", "DURATION", OPTION_SPAN, offsetof(struct backup_args, client.timeout),
      .env = "TENAX_HTTP_TIMEOUT", .def = "30s",
      .help = "how long to wait without receiving anything"},
@@ -48,7 +47,7 @@ const struct subcommand backup_command = {
              "renamed: a FILE that exists is complete. With - it goes to standard output, "
              "unchecked.",
     .examples = "  tenax backup jobs.tar.zst\n"
-                "  tenax backup --url http://127.0.0.1:9001 --force /backups/jobs.tar.zst\n"
+                "  tenax backup --url http://127.0.0.1:9000 --force /backups/jobs.tar.zst\n"
                 "  tenax backup - | ssh vault 'cat > jobs.tar.zst'\n",
     .options = options,
     .rest = "FILE",
@@ -232,7 +231,7 @@ int backup_main(int argc, char **argv)
         return subcommand_usage(&backup_command, "a backup cannot be shown on a terminal");
     if (!is_stdout && !args.force && access(b.file, F_OK) == 0)
         return subcommand_usage(&backup_command, "%s already exists; --force replaces it", b.file);
-    code = client_open(&b.client, &backup_command, &args.client);
+    code = admin_open(&b.client, &backup_command, &args.client, &o);
     if (code != CLI_OK)
         return code;
     /* Reaching a limit on file size is an error like a full disk. */

@@ -2,15 +2,14 @@
 
 /* tenax check DIR: reads a root directory that no server is using and reports its faults. */
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/rootdir.h"
 #include "store/audit.h"
 #include "store/rocks.h"
 
@@ -20,9 +19,12 @@
 
 struct check_args {
     int output;
+    const char *root_dir;
 };
 
 static const struct option_def options[] = {
+    {"root-dir", "DIR", OPTION_TEXT, offsetof(struct check_args, root_dir), .env = "TENAX_ROOT_DIR",
+     .help = "the root directory, in the place of the word DIR"},
     {"output", "FORMAT", OPTION_CHOICE, offsetof(struct check_args, output),
      .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",
      .help = "for people or for programs"},
@@ -31,7 +33,7 @@ static const struct option_def options[] = {
 
 const struct subcommand check_command = {
     .name = "check",
-    .usage = "[OPTIONS] DIR",
+    .usage = "[OPTIONS] [DIR]",
     .summary = "check a root directory for damage",
     .about =
         "Reads all of a root directory while no server is using it: the checksums of the files, "
@@ -153,20 +155,9 @@ static void print_text(struct check *c)
 
 /* --- checking --- */
 
-static bool has(const char *dir, const char *name)
-{
-    struct buf path = {0};
-    buf_print(&path, "%s/%s", dir, name);
-    buf_byte(&path, '\0');
-    bool there = access(path.at, F_OK) == 0;
-    buf_fini(&path);
-    return there;
-}
-
 static struct err lock(const char *dir, int *fd)
 {
-    if (!has(dir, "CURRENT") && !has(dir, "INVENTORY"))
-        return err_make(ERR_USAGE, "%.150s is not a root directory: it has no file CURRENT", dir);
+    TRY(rootdir_check(dir, ROOTDIR_USED));
     return rocks_lock(dir, fd);
 }
 
@@ -208,8 +199,10 @@ int check_main(int argc, char **argv)
     int code;
     if (!subcommand_begin(&check_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
-    if (o.rest_count != 1)
+    bool by_flag = options_source_of(&o, "root-dir") == OPTION_FROM_FLAG;
+    const char *dir = o.rest_count ? o.rest[0] : args.root_dir;
+    if (o.rest_count > 1 || (o.rest_count && by_flag) || !dir)
         return subcommand_usage(&check_command, "name one root directory");
-    struct check c = {.dir = o.rest[0], .json = args.output == CLIENT_JSON};
+    struct check c = {.dir = dir, .json = args.output == CLIENT_JSON};
     return check(&c);
 }

@@ -5,17 +5,14 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "client/client.h"
+#include "client/admin.h"
 
 struct compact_args {
     struct client_args client;
 };
 
 static const struct option_def options[] = {
-    {"url", "URL", OPTION_TEXT, offsetof(struct compact_args, client.url), .env = "TENAX_ADMIN_URL",
-     .alias = "ZIZQ_ADMIN_URL", .def = "http://127.0.0.1:8901",
-     .help = "the server's admin listener"},
-    CLIENT_TLS_OPTIONS(struct compact_args),
+    ADMIN_OPTIONS(struct compact_args),
     {"http-timeout", "DURATION", OPTION_SPAN, offsetof(struct compact_args, client.timeout),
      .env = "TENAX_HTTP_TIMEOUT", .def = "1h", .help = "how long to wait for the end"},
     {0},
@@ -30,7 +27,7 @@ const struct subcommand compact_command = {
         "and waits until that is done. The server does so by itself over time; this command is for "
         "freeing the space at once after very many deletions. The server keeps running meanwhile.",
     .examples = "  tenax compact\n"
-                "  tenax compact --url http://127.0.0.1:9001\n",
+                "  tenax compact --url http://127.0.0.1:9000\n",
     .options = options,
 };
 
@@ -44,7 +41,7 @@ int compact_main(int argc, char **argv)
         return code;
     if (o.rest_count)
         return subcommand_usage(&compact_command, "unexpected '%s'", o.rest[0]);
-    code = client_open(&c, &compact_command, &args.client);
+    code = admin_open(&c, &compact_command, &args.client, &o);
     if (code != CLI_OK)
         return code;
     code = client_ask(&c, "POST", "/compact");

@@ -184,7 +184,7 @@ static void write_bash(struct buf *b)
     catalog_visit(add_bash_command, b);
     buf_lit(b, "        help)\n            flags='' words='");
     add_commands(b);
-    buf_lit(b, "exit-codes' rest=\n            ;;\n");
+    buf_lit(b, "exit-codes variables' rest=\n            ;;\n");
     buf_lit(b, bash_tail);
     buf_lit(b, "_tenax_commands='");
     add_commands(b);

@@ -21,9 +21,9 @@ static const struct option_def crons_options[] = {
     {"delete", NULL, OPTION_SWITCH, offsetof(struct crons_args, del),
      .help = "delete all groups with all their entries, instead of showing them"},
     {"reset-clock", NULL, OPTION_SWITCH, offsetof(struct crons_args, reset_clock),
-     .help =
-         "the server's clock was wrong and has been corrected: adopt its present time, for cron "
-         "entries and jobs alike, instead of showing the groups"},
+     .help = "set the time that all jobs and cron entries of the server go by back to its system's "
+             "clock, instead of showing the groups: after that clock was ahead and has been put "
+             "right"},
     CLIENT_OPTIONS(struct crons_args),
     {0},
 };
@@ -32,9 +32,18 @@ const struct subcommand crons_command = {
     .name = "crons",
     .usage = "[--delete | --reset-clock]",
     .summary = "list the groups of jobs that are enqueued by the clock",
-    .about = "Prints a line for each cron group: how many entries it has, and when the next of "
-             "them is due. `tenax cron GROUP` shows one group.",
+    .about =
+        "Prints a line for each cron group: how many entries it has, and when the next of "
+        "them is due. `tenax cron GROUP` shows one group.\n"
+        "--reset-clock is for after the system's clock was wrong and has been put right: the "
+        "time of the server, which never goes back by itself, is that of the clock again. What "
+        "came true by the wrong time stays true. Retries, leases and retention that are under "
+        "way keep the rest of their wait, and every cron entry ticks next at its first time "
+        "after the present one. Changes of many jobs can no longer be undone. Streams are "
+        "closed, as at a restart; claimed jobs stay with their workers. It prints both times, "
+        "and how many jobs had times that were yet to come.",
     .examples = "  tenax crons\n"
+                "  tenax crons --reset-clock\n"
                 "  tenax crons --output json | jq '.[].entries[] | select(.paused)'\n",
     .options = crons_options,
 };
@@ -203,6 +212,33 @@ static int delete_all(struct client *c)
     return code;
 }
 
+static int reset_clock(struct client *c)
+{
+    int64_t from = 0, to = 0, corrected = 0;
+    int code = client_ask(c, "POST", "/clock/reset");
+    struct str is = client_answer(c);
+    if (code != CLI_OK)
+        return code;
+    if (c->args.output == CLIENT_JSON || !view_int(is, "from", &from) || !view_int(is, "to", &to) ||
+        !view_int(is, "corrected", &corrected)) {
+        client_print_answer(c);
+        return code;
+    }
+    struct buf out = {0};
+    buf_lit(&out, "The time of jobs and cron entries was ");
+    buf_str(&out, from > to ? STR("set back from ") : STR("right already: "));
+    when_absolute(&out, (instant){from});
+    if (from > to) {
+        buf_lit(&out, " to ");
+        when_absolute(&out, (instant){to});
+    }
+    buf_print(&out, ".\n%lld job%s had times that were yet to come.\n", (long long)corrected,
+              corrected == 1 ? "" : "s");
+    subcommand_print(stdout, &out);
+    buf_fini(&out);
+    return code;
+}
+
 int crons_main(int argc, char **argv)
 {
     struct crons_args args = {0};
@@ -220,11 +256,9 @@ int crons_main(int argc, char **argv)
     if (code != CLI_OK)
         return code;
     if (args.reset_clock)
-        code = client_ask(&c, "POST", "/clock/reset");
+        code = reset_clock(&c);
     else
         code = args.del ? delete_all(&c) : list_groups(&c);
-    if (args.reset_clock && code == CLI_OK)
-        client_print_answer(&c);
     client_close(&c);
     return code;
 }

@@ -115,7 +115,7 @@ const struct subcommand executor_command = {
         "SIGTERM or Ctrl-C ends the executor; its pods continue and wait for its next start.",
     .examples =
         "  tenax executor --queue batch --kubeconfig ~/.kube/config --namespace jobs\n"
-        "  tenax executor --queue gpu,cpu --queue-limit gpu=8 --max-pods 200 --namespace jobs\n"
+        "  tenax executor --queue gpu,cpu --queue-limit gpu=8 --namespace jobs\n"
         "  tenax executor --check --kubeconfig executor.yaml --namespace jobs > role.yaml\n",
     .options = options,
 };

@@ -9,6 +9,7 @@
 #include "cli/catalog.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
+#include "cli/variables.h"
 #include "jq/helper.h"
 
 static const char exit_codes[] =
@@ -48,7 +49,7 @@ static void print_overview(FILE *f)
         else
             buf_print(&b, "\n%s:\n", catalog[i].heading);
     buf_print(&b,
-              "  %-15s explain a command, or the exit codes: tenax help exit-codes\n\n"
+              "  %-15s explain a command; also: tenax help exit-codes, help variables\n\n"
               "Try it, with a server in one terminal and the rest in another:\n%s",
               "help", examples);
     subcommand_print(f, &b);
@@ -61,7 +62,7 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < catalog_count; i++)
         if (catalog[i].page)
             buf_print(&words, "%s|", catalog[i].page->name);
-    buf_lit(&words, "help|exit-codes");
+    buf_lit(&words, "help|exit-codes|variables");
     buf_byte(&words, '\0');
     struct str near = options_closest(name, words.at);
     fprintf(stderr, "tenax: unknown command '%.60s'", name);
@@ -79,7 +80,7 @@ static void print_name(void *ctx, const struct subcommand *page)
 }
 
 /* The text of `tenax help` without the name of a command. False: it is a name. */
-static bool help_in_general(const char *word)
+static bool help_in_general(const char *word, const char *form)
 {
     struct buf b = {0};
     if (!word || strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 ||
@@ -87,6 +88,8 @@ static bool help_in_general(const char *word)
         print_overview(stdout);
     else if (strcmp(word, "exit-codes") == 0)
         fputs(exit_codes, stdout);
+    else if (strcmp(word, "variables") == 0)
+        (form && strcmp(form, "--markdown") == 0 ? variables_markdown : variables_help)(&b);
     else if (strcmp(word, "--list") == 0)
         catalog_visit(print_name, NULL);
     else if (strcmp(word, "--man") == 0)
@@ -109,7 +112,7 @@ static int no_such_action(const struct subcommand *page, const char *word)
  * pages with the last two, and list the commands with --list. */
 static int help_main(int argc, char **argv)
 {
-    if (help_in_general(argv[1]))
+    if (help_in_general(argv[1], argc > 2 ? argv[2] : NULL))
         return CLI_OK;
     const struct catalog_row *row = catalog_find(argv[1]);
     if (!row)
@@ -160,6 +163,7 @@ int main(int argc, char **argv)
         setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
+    variables_warn();
     int code = dispatch(argc, argv);
     /* Output that did not arrive is a failure, unless its reader closed it, as with `tenax jobs |
      * head`. */

@@ -9,7 +9,8 @@
 
 #include "access/token_file.h"
 #include "cli/commands.h"
-#include "client/client.h"
+#include "cli/rootdir.h"
+#include "client/admin.h"
 #include "client/input.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -36,9 +37,7 @@ static const struct option_def options[] = {
     {"root-dir", "DIR", OPTION_TEXT, AT(root_dir),
      .help = "create: leave it in the root directory of a server on this machine, which takes it "
              "in when it starts or gets SIGHUP; nobody is asked"},
-    {"url", "URL", OPTION_TEXT, AT(client.url), .env = "TENAX_ADMIN_URL",
-     .def = "http://127.0.0.1:8901", .help = "the server's admin listener"},
-    CLIENT_TLS_OPTIONS(struct token_args),
+    ADMIN_OPTIONS(struct token_args),
     {"http-timeout", "DURATION", OPTION_SPAN, AT(client.timeout), .env = "TENAX_HTTP_TIMEOUT",
      .def = "30s", .help = "how long to wait for an answer"},
     {"output", "FORMAT", OPTION_CHOICE, AT(client.output), .choices = "table|json",
@@ -149,13 +148,15 @@ static int create_here(const struct token_args *args, instant now)
     struct token *token = NULL;
     if (args->expires.ms)
         spec.expires = instant_add(now, args->expires);
-    struct err err = read_spec(args, queues, &spec);
+    struct err err = rootdir_check(args->root_dir, ROOTDIR_ANY);
+    if (err.code == ERR_OK)
+        err = read_spec(args, queues, &spec);
     if (err.code == ERR_OK)
         err = token_new(&spec, &token, text);
     if (err.code == ERR_OK)
         err = token_file_write(args->root_dir, token);
     token_free(token);
-    int code = CLI_REFUSED;
+    int code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
     if (err.code == ERR_OK)
         code = print_token((struct str){text, sizeof text});
     else
@@ -281,7 +282,7 @@ int token_main(int argc, char **argv)
         return subcommand_usage(&token_command, "%s", wrong);
     if (args.root_dir)
         return create_here(&args, when_now());
-    code = client_open(&c, &token_command, &args.client);
+    code = admin_open(&c, &token_command, &args.client, &o);
     if (code != CLI_OK)
         return code;
     if (is(&o, "create"))

@@ -316,6 +316,8 @@ static void explain_unreachable(const struct call *c, struct buf *b)
         buf_lit(b, "the server asks for a certificate: --client-cert and --client-key");
     } else if (strstr(c->why, "wrong version number")) {
         buf_lit(b, "the server there does not speak TLS; without TLS the URL is http://");
+    } else if (c->code == CURLE_WEIRD_SERVER_REPLY || strstr(c->why, "HTTP/0.9")) {
+        buf_lit(b, "what answers there does not speak HTTP; is that a Tenax server?");
     } else if (c->code == CURLE_GOT_NOTHING || c->code == CURLE_RECV_ERROR ||
                c->code == CURLE_SEND_ERROR || c->code == CURLE_PARTIAL_FILE) {
         buf_lit(b, "the connection broke before the answer was complete");

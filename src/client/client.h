@@ -14,6 +14,7 @@ enum client_output { CLIENT_TABLE, CLIENT_JSON, CLIENT_YAML };
 
 struct client_args {
     const char *url;
+    const char *admin_url; /* of commands that need it (client/admin.h); NULL: not given */
     struct call_tls tls;
     span timeout;
     int output; /* enum client_output */

@@ -91,13 +91,17 @@ struct str options_closest(const char *typed, const char *words)
     return best;
 }
 
-static struct str closest_flag(const struct option_def *defs, const char *typed)
+/* extra: a word that no table has, such as "help". */
+static struct str closest_flag(const struct option_def *defs, const char *extra, const char *typed)
 {
     struct buf words = {0};
     for (const struct option_def *d = defs; d->flag; d++)
         buf_print(&words, "%s|", d->flag);
+    buf_str(&words, str_from(extra));
     buf_byte(&words, '\0');
     struct str near = options_closest(typed, words.at), own = {0};
+    if (near.len && str_eq(near, str_from(extra)))
+        own = str_from(extra);
     for (const struct option_def *d = defs; d->flag && near.len; d++)
         if (str_eq(near, str_from(d->flag)))
             own = str_from(d->flag);
@@ -107,9 +111,7 @@ static struct str closest_flag(const struct option_def *defs, const char *typed)
 
 static struct err unknown_flag(const struct option_def *defs, const char *typed)
 {
-    struct str near = closest_flag(defs, typed);
-    if (!near.len)
-        near = options_closest(typed, "help");
+    struct str near = closest_flag(defs, "help", typed);
     struct err e =
         near.len ? err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'; did you mean '--%.*s'?",
                             typed, STR_ARG(near))
@@ -354,7 +356,7 @@ struct err options_from_file(struct options *o, const char *name, const char *te
     size_t row = find_row(o->defs, name);
     const struct option_def *d = &o->defs[row];
     if (!d->flag) {
-        struct str near = closest_flag(o->defs, name);
+        struct str near = closest_flag(o->defs, "", name);
         return near.len ? err_make(ERR_UNKNOWN_FIELD,
                                    "there is no setting '" SHOWN_MAX "'; did you mean '%.*s'?",
                                    name, STR_ARG(near))

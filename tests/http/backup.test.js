@@ -326,14 +326,14 @@ describe('a backup', () => {
                 /only the admin listener .*\/backup/);
         assert.deepEqual(leftovers(server), []);
         const file = path.join(tempDir(), 'a.tar.zst');
-        const end = await run(['backup', '--url', server.url(), file]);
+        const end = await run(['backup', '--admin-url', server.url(), file]);
         assert.equal(end.code, 1);
         assert.match(end.stderr, /only the admin listener \(serve --admin-port\) has/);
         assert.deepEqual(fs.readdirSync(path.dirname(file)), []);
         const named = await run(['backup', file], { TENAX_ADMIN_URL: server.adminUrl });
         assert.equal(named.code, 0, named.stderr);
         const help = await run(['backup', '--help']);
-        assert.match(help.stdout, /--url URL[^-]*admin listener[^-]*127\.0\.0\.1:8901/);
+        assert.match(help.stdout, /--admin-url URL[^-]*admin listener/);
     }));
 });
 

@@ -45,7 +45,7 @@ describe('a wrong clock', () => {
         const next = async () => (await server.get('/crons/g')).json.entries[0].next_enqueue_at;
         assert.ok(await next() > Date.now() + YEAR - 2 * 3600 * 1000);
 
-        const end = await run(['crons', '--reset-clock'], { TENAX_URL: server.url() });
+        const end = await run(['crons', '--reset-clock', '-o', 'json'], { TENAX_URL: server.url() });
         assert.equal(end.code, 0, end.stderr);
         const { from, to } = JSON.parse(end.stdout);
         assert.ok(from - to > YEAR - MINUTE, end.stdout);

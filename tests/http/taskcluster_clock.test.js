@@ -353,6 +353,7 @@ describe('a clock that was far ahead', () => {
         server.move(0);
         const end = await run(['crons', '--reset-clock'], { TENAX_URL: server.url() });
         assert.equal(end.code, 0, end.stderr);
+        assert.match(end.stdout, /^The time of jobs and cron entries was set back from \d{4}-.* to \d{4}-.*\.\n\d+ jobs? had times that were yet to come\.\n$/);
         const { status } = await queue.status(id);
         assert.deepEqual(runsOf(status), [['exception', 'scheduled', 'claim-expired'],
             ['running', 'retry', undefined]]);
