@@ -117,15 +117,17 @@ struct err pg_log_first(struct pg *pg, int shard, uint64_t *first)
     return ask(pg, &s, params, 1, first, NULL);
 }
 
+/* tenax.take keeps 10,000 epochs: of fewer, none was let go of. */
 struct err pg_log_place(struct pg *pg, int shard, uint64_t epoch, struct pg_log_place *out)
 {
     static const struct pg_statement s = {
         "log_place",
         "SELECT uuid_send(v.cluster), s.seq, s.flushed, EXISTS (SELECT FROM tenax.epochs e WHERE "
-        "e.shard = s.shard AND e.epoch = $2::bigint)::int, (SELECT min(e.epoch) FROM tenax.epochs "
-        "e WHERE e.shard = s.shard), coalesce((SELECT min(e.first_seq) - 1 FROM tenax.epochs e "
-        "WHERE e.shard = s.shard AND e.epoch > $2::bigint), s.seq) FROM tenax.shard s, "
-        "tenax.schema_version v WHERE s.shard = $1::bigint"};
+        "e.shard = s.shard AND e.epoch = $2::bigint)::int, (SELECT CASE WHEN count(*) >= 10000 "
+        "THEN min(e.epoch) ELSE 0 END FROM tenax.epochs e WHERE e.shard = s.shard), "
+        "coalesce((SELECT min(e.first_seq) - 1 FROM tenax.epochs e WHERE e.shard = s.shard AND "
+        "e.epoch > $2::bigint), s.seq) FROM tenax.shard s, tenax.schema_version v WHERE s.shard = "
+        "$1::bigint"};
     struct pg_rows *rows;
     struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch)};
     *out = (struct pg_log_place){0};

@@ -33,7 +33,7 @@ struct pg_log_place {
     char cluster[16]; /* which schema it is: a UUID */
     uint64_t seq, flushed;
     bool known;      /* the epoch */
-    uint64_t oldest; /* that is known */
+    uint64_t oldest; /* that is known, if earlier ones were let go of; or 0 */
     uint64_t last;   /* batch of the epoch, if it is known, or of those before it */
 };
 

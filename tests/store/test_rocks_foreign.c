@@ -218,6 +218,32 @@ static void a_postgresql_that_has_lost_commits_is_told_from_a_stale_copy(void **
     place_expect_start(p, ROCKS_FOREIGN_KEPT, 0);
 }
 
+/* As after the restore of a backup that was made right after the installation. */
+static void a_postgresql_that_has_forgotten_its_first_epochs_is_found_out(void **state)
+{
+    struct place *p = *state, other;
+    char sql[300];
+    scratch_put(p->s, "a", "1");
+    place_close(p);
+    forget_after(p, 0);
+    snprintf(sql, sizeof sql,
+             "DELETE FROM tenax.epochs WHERE shard = %d; UPDATE tenax.shard SET epoch = 0 WHERE "
+             "shard = %d",
+             p->shard, p->shard);
+    pg_node_sql(&place_node, sql);
+    place_init(&other, p->shard);
+    place_open(&other);
+    scratch_put(other.s, "b", "2");
+    scratch_put(other.s, "c", "3");
+    place_fini(&other);
+    p->epoch = place_take(p->shard);
+    assert_code(place_try_open(p), ERR_POSTGRES_LOST);
+    p->accept_loss = true;
+    assert_ok(place_try_open(p));
+    scratch_expect(p->s, "a", NULL);
+    scratch_expect(p->s, "c", "3");
+}
+
 static void an_epoch_that_is_forgotten_without_a_commit_is_no_loss(void **state)
 {
     struct place *p = *state;
@@ -404,6 +430,7 @@ int main(int argc, char *argv[])
         T(a_damaged_copy_is_made_anew),
         T(the_folder_of_another_kind_of_server_is_refused),
         T(a_postgresql_that_has_lost_commits_is_told_from_a_stale_copy),
+        T(a_postgresql_that_has_forgotten_its_first_epochs_is_found_out),
         T(an_epoch_that_is_forgotten_without_a_commit_is_no_loss),
         T(a_copy_from_before_the_log_begins_is_thrown_away),
         T(an_answer_that_is_lost_loses_nothing),
