@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "servers.h"
 #include "sim.h"
 #include "tasks.h"
 #include "trace.h"
@@ -244,8 +245,10 @@ static bool passes(uint64_t seed, uint64_t steps)
     if (pid == 0) {
         uint64_t first = simulate(seed, steps, false);
         uint64_t tasks = tasks_simulate(seed, steps, false);
-        bool same =
-            first == simulate(seed, steps, false) && tasks == tasks_simulate(seed, steps, false);
+        uint64_t servers = servers_simulate(seed, steps, false);
+        bool same = first == simulate(seed, steps, false) &&
+                    tasks == tasks_simulate(seed, steps, false) &&
+                    servers == servers_simulate(seed, steps, false);
         if (!same)
             fprintf(stderr, "sim: seed %lu does not repeat itself\n", seed);
         exit(same ? 0 : 1);
@@ -301,7 +304,8 @@ int main(int argc, char **argv)
     log_set(LOG_NONE, LOG_TEXT);
     if (many)
         return run_many(seed, last, steps);
-    uint64_t hash = simulate(seed, steps, print) ^ tasks_simulate(seed, steps, print);
+    uint64_t hash = simulate(seed, steps, print) ^ tasks_simulate(seed, steps, print) ^
+                    servers_simulate(seed, steps, print);
     printf("sim: seed %lu passed, trace %016lx\n", seed, hash);
     return 0;
 }

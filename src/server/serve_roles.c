@@ -33,16 +33,20 @@ static void begin_anew(struct server *s)
 /* Nothing may be acknowledged after this point. A restart recovers. */
 void serve_fail(struct server *s, const struct err *err)
 {
-    bool lost = err->code == ERR_POSTGRES_LOST || (s->cluster && cluster_has_lost(s->cluster));
-    if (lost)
+    switch (handover_decide(err->code, s->cluster && cluster_has_lost(s->cluster),
+                            s->cluster && (!s->stopping || s->leaving))) {
+    case HANDOVER_ALARM:
         log_error("PostgreSQL has lost commits that were acknowledged, stopping: see \"When "
                   "PostgreSQL has lost commits\" in docs/several-servers.md: %s",
                   err->msg);
-    else if (s->cluster && (!s->stopping || s->leaving) &&
-             (err->code == ERR_FENCED || err->code == ERR_POSTGRES))
+        break;
+    case HANDOVER_ANEW:
         begin_anew(s);
-    else
+        break;
+    case HANDOVER_STOP:
         log_error("the store failed, stopping: %s", err->msg);
+        break;
+    }
     s->code = 74;
     uv_stop(&s->loop);
 }
