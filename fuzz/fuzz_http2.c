@@ -198,7 +198,9 @@ static void open_bench(struct bench *b, unsigned plan)
     s->conns.backlog_max = 100000; /* it is never written */
     budget_init(&s->unlimited, UINT64_MAX);
     s->conns.budget = &s->unlimited;
-    conn_set_init(&s->conns, &b->loop, s, on_freed);
+    s->bodies = body_memory_new(150000);
+    s->conns.tick_ms = 5000;
+    conn_set_init(&s->conns, &b->loop, s, on_freed, s->bodies);
     struct conn *c = b->conn = ALLOC(struct conn);
     c->set = &s->conns;
     c->protocol = &http2_conn;
@@ -255,6 +257,7 @@ static void close_bench(struct bench *b)
         free(x);
     }
     conn_set_fini(&s->conns);
+    body_memory_free(s->bodies);
     must(uv_loop_close(&b->loop) == 0);
 }
 

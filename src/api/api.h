@@ -29,6 +29,7 @@ enum api_spans {
 
 struct api_machine {
     struct http_stats listeners[API_LISTENERS]; /* the primary one, the admin one */
+    uint64_t request_memory;                    /* bytes of requests that are half sent or wait */
     uint64_t resident_bytes, open_fds, max_fds;
     double cpu_seconds, start_seconds, uptime_seconds;
     struct histogram rounds; /* of the loop, see api_round_times */

@@ -498,6 +498,9 @@ static void add_http(struct text *t, const struct api_machine *m, const struct b
         label(t, 0, "code", str_from(code));
         sample_end(t, true, (double)n);
     }
+    gauge(t, "tenax_request_memory_bytes",
+          "Memory of requests that have not arrived in full or wait for their turn.",
+          (double)m->request_memory);
     gauge(t, "tenax_take_streams", "Open streams of jobs.", (double)r->streams);
     gauge(t, "tenax_claims_waiting", "Claims that wait for a job.", (double)r->claims);
 }

@@ -30,6 +30,14 @@ char *buf_room(struct buf *b, size_t n)
     return b->at + b->len;
 }
 
+void buf_reserve(struct buf *b, size_t cap)
+{
+    if (b->cap >= cap)
+        return;
+    b->at = alloc_resize(b->at, cap);
+    b->cap = cap;
+}
+
 void buf_drop(struct buf *b, size_t n)
 {
     must(n <= b->len);

@@ -19,6 +19,8 @@ void buf_fini(struct buf *b);
 /* Makes room for n more bytes and returns where they go; len is unchanged. The
  * pointer is valid until the next call that may grow the buffer. */
 char *buf_room(struct buf *b, size_t n);
+/* Makes cap at least so large, and not a byte larger if it grows. */
+void buf_reserve(struct buf *b, size_t cap);
 /* Forgets the first n bytes. */
 void buf_drop(struct buf *b, size_t n);
 /* printf at the end. */

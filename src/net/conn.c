@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/conn.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -106,6 +107,7 @@ static void on_closed(uv_handle_t *handle)
     if (set->leaving)
         set->leaving(c);
     budget_forget(c);
+    body_memory_forget(&set->bodies, &c->bodies);
     if (c->dirty)
         TAILQ_REMOVE(&set->dirty, c, dirty_link);
     if (c->waking)
@@ -256,7 +258,8 @@ static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *buf)
 {
     (void)hint;
     struct conn *c = handle->data;
-    *buf = uv_buf_init(c->set->input, INPUT_SIZE);
+    bool is_short = body_memory_is_short(c->set->bodies.memory);
+    *buf = uv_buf_init(c->set->input, is_short ? (unsigned)BODY_MEMORY_TINY : INPUT_SIZE);
 }
 
 static void end_input(struct conn *c)
@@ -273,6 +276,7 @@ static void end_input(struct conn *c)
 void conn_become(struct conn *c, const struct protocol *p)
 {
     c->protocol->closed(c);
+    conn_hold(c, 0, 0);
     c->protocol = p;
     p->open(c);
 }
@@ -328,6 +332,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     c->read_at = uv_now(c->set->loop);
+    c->got += (uint64_t)n;
     if (c->lingering)
         return;
     if (c->tls)
@@ -345,6 +350,22 @@ void conn_read(struct conn *c, bool on)
         uv_read_stop(stream_of(c));
     else if (uv_read_start(stream_of(c), on_alloc, on_read) < 0)
         conn_abort(c);
+}
+
+void conn_hold(struct conn *c, uint64_t bytes, uint64_t busy)
+{
+    body_memory_count(&c->set->bodies, &c->bodies, bytes, busy);
+}
+
+bool conn_may_read(struct conn *c)
+{
+    return body_memory_may_read(&c->set->bodies, &c->bodies);
+}
+
+enum body_memory_verdict conn_judge(struct conn *c, uint64_t wait_max)
+{
+    return body_memory_judge(&c->set->bodies, &c->bodies, c->got, c->reading, c->set->tick_ms,
+                             wait_max);
 }
 
 static struct conn *conn_new(struct conn_set *set, const struct protocol *p)
@@ -488,15 +509,23 @@ static void on_tick(uv_timer_t *handle)
         if (!c->closing)
             tick(c, now);
     }
+    body_memory_retry(&set->bodies); /* other threads may have made room */
 }
 
-void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner))
+static void on_body_room(struct body_memory_share *share)
+{
+    conn_wake((struct conn *)((char *)share - offsetof(struct conn, bodies)));
+}
+
+void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner),
+                   struct body_memory *bodies)
 {
     set->loop = loop;
     set->owner = owner;
     set->freed = freed;
     set->input = alloc_get(INPUT_SIZE);
     set->plain = alloc_get(INPUT_SIZE);
+    body_memory_open(&set->bodies, bodies, on_body_room);
     LIST_INIT(&set->all);
     TAILQ_INIT(&set->dirty);
     TAILQ_INIT(&set->wakers);
@@ -540,6 +569,7 @@ void conn_set_fini(struct conn_set *set)
     must(set->count == 0 && set->handles == 0);
     while (set->spare_count)
         buf_fini(&set->spares[--set->spare_count]);
+    body_memory_close(&set->bodies);
     free(set->input);
     free(set->plain);
 }

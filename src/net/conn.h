@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/units.h"
+#include "net/body_memory.h"
 #include "net/budget.h"
 #include "net/http.h"
 
@@ -84,14 +85,16 @@ struct conn {
     uint64_t opened_at;
     uint64_t read_at; /* when bytes last arrived */
     uint64_t linger_until;
-    uint64_t pending_bytes;   /* bytes of answers that are being made; their size is known */
-    uint64_t reserved;        /* and of those whose size is not: its bound */
-    uint64_t counted;         /* of the budget, for what waits to be sent */
-    uint64_t left;            /* bytes that the socket has taken */
-    uint64_t moved, moved_at; /* see budget_is_blocked_by */
-    bool wants_room;          /* in budget->waiting */
-    bool stream_waits;        /* a stream waits, too: notify it when there is room */
-    bool dirty, waking;       /* in set->dirty, in set->wakers */
+    uint64_t pending_bytes;          /* bytes of answers that are being made; their size is known */
+    uint64_t reserved;               /* and of those whose size is not: its bound */
+    uint64_t counted;                /* of the budget, for what waits to be sent */
+    uint64_t left;                   /* bytes that the socket has taken */
+    uint64_t got;                    /* bytes that it has given */
+    uint64_t moved, moved_at;        /* see budget_is_blocked_by */
+    struct body_memory_share bodies; /* what its requests take */
+    bool wants_room;                 /* in budget->waiting */
+    bool stream_waits;               /* a stream waits, too: notify it when there is room */
+    bool dirty, waking;              /* in set->dirty, in set->wakers */
     bool reading;
     bool input_ended; /* the peer has shut down its side */
     bool congested;   /* was over the limit of unsent bytes, drained() is due */
@@ -130,7 +133,8 @@ struct conn_set {
     span write_timeout;
     span handshake_timeout;
     uint64_t backlog_max;
-    struct http_budget *budget;     /* borrowed */
+    struct http_budget *budget; /* borrowed */
+    struct body_memory_account bodies;
     struct tls_context *tls;        /* borrowed; NULL: connections are plain */
     const struct protocol *h2;      /* of connections that choose it in the TLS handshake */
     char *input;                    /* what is read lands here; no connection keeps it */
@@ -139,7 +143,9 @@ struct conn_set {
     int spare_count;
 };
 
-void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner));
+/* bodies: of its requests; borrowed. */
+void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner),
+                   struct body_memory *bodies);
 /* Starts closing every connection and the shared handles; `freed` is called as each is gone. */
 void conn_set_close(struct conn_set *set);
 /* Has called(owner) called at the start of the next loop turn, unless the set closes. */
@@ -170,6 +176,13 @@ uint64_t conn_limit(const struct conn *c);
 bool conn_congested(struct conn *c);
 /* Reads on, or lets what the peer sends wait in the kernel. */
 void conn_read(struct conn *c, bool on);
+/* Its requests hold that much; `busy` of it waits for the server, not for the peer. */
+void conn_hold(struct conn *c, uint64_t bytes, uint64_t busy);
+/* Whether there is memory to read on. If not, protocol->wake is called when there may be. */
+bool conn_may_read(struct conn *c);
+/* Called at each tick: whether it must be refused, because it has waited too long for that
+ * (wait_max milliseconds), or is too slow while others wait. */
+enum body_memory_verdict conn_judge(struct conn *c, uint64_t wait_max);
 /* Asks for protocol->wake: for input that was put aside, never from inside a reply. */
 void conn_wake(struct conn *c);
 /* Sends what was gathered, shuts down, and closes when the peer does, at most a second later:

@@ -326,6 +326,7 @@ void forwarder_send(struct forwarder *f, const char *url, const char *extra,
                                     .head = on_head,
                                     .done = on_done,
                                     .ctx = w};
+    http_hold(x, req->body.len);
     w->fetch = fetch_start(f->fetcher, &spec);
     buf_fini(&target);
     buf_fini(&text);

@@ -61,6 +61,7 @@ struct http_request {
 typedef void (*http_handler)(void *ctx, struct http_exchange *x, const struct http_request *req);
 
 struct http_budget; /* net/budget.h */
+struct body_memory; /* net/body_memory.h */
 
 struct http_settings {
     const char *host;
@@ -80,6 +81,7 @@ struct http_settings {
     int streams_max;      /* requests under way on an HTTP/2 connection; further ones are refused */
     struct tls_context *tls;    /* borrowed; NULL: plain */
     struct http_budget *budget; /* borrowed, may be shared; NULL: no limit of that kind */
+    struct body_memory *bodies; /* likewise, of requests */
     /* The bound of an answer whose size is not known once the handler has returned, such as a page
      * that is gathered over several turns; 0: it is. NULL: it always is. */
     uint64_t (*reply_bound)(void *ctx, const struct http_request *req);
@@ -209,6 +211,9 @@ const struct http_peer *http_peer(struct http_exchange *x);
 /* Who sends this one request, where the peer is a server that passes it on. It must live as long as
  * the exchange's arena. */
 void http_set_peer(struct http_exchange *x, const struct http_peer *peer);
+/* The handler keeps so many bytes of the request until the exchange is replied to; they count as
+ * memory of requests. */
+void http_hold(struct http_exchange *x, uint64_t bytes);
 /* The peer has gone. The exchange must be replied to all the same, but nobody reads the answer. */
 bool http_is_gone(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));

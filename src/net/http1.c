@@ -320,6 +320,17 @@ static int too_long(struct http1 *r)
                             (unsigned long long)r->body_max));
 }
 
+/* Room for more of the body: twice as much each time, but never more than was announced, so that
+ * what is taken is what has come, or half of it. */
+static void grow_body(struct http1 *r, size_t more)
+{
+    size_t len = r->body.len + more;
+    uint64_t whole = r->chunked ? r->body_max : r->body_len + r->parser.content_length;
+    if (r->body.cap >= len || 2 * (uint64_t)r->body.cap < whole)
+        return;
+    buf_reserve(&r->body, whole > len ? (size_t)whole : len);
+}
+
 static int on_body(llhttp_t *parser, const char *at, size_t len)
 {
     struct http1 *r = parser->data;
@@ -330,6 +341,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
         r->piece = (struct str){at, len};
         return 0;
     }
+    grow_body(r, r->piece.len + len);
     buf_str(&r->body, r->piece);
     buf_add(&r->body, at, len);
     r->piece.len = 0;
@@ -615,6 +627,24 @@ struct str http1_piece(const struct http1 *r)
 const struct err *http1_error(const struct http1 *r)
 {
     return &r->err;
+}
+
+void http1_release(struct http1 *r)
+{
+    if (r->done)
+        start_over(r);
+}
+
+void http1_drop(struct http1 *r)
+{
+    buf_fini(&r->head);
+    buf_fini(&r->lists);
+    buf_fini(&r->body);
+}
+
+uint64_t http1_held(const struct http1 *r)
+{
+    return http1_phase(r) == HTTP1_IDLE ? 0 : r->head.cap + r->lists.cap + r->body.cap;
 }
 
 enum http1_phase http1_phase(const struct http1 *r)

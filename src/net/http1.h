@@ -52,6 +52,13 @@ struct http1_request *http1_request(struct http1 *r);
 struct str http1_piece(const struct http1 *r);
 /* After HTTP1_BAD. */
 const struct err *http1_error(const struct http1 *r);
+/* The last request was dealt with: gives back what it took beyond some KiB. Nothing if another one
+ * has begun, or is not whole. */
+void http1_release(struct http1 *r);
+/* No byte will be fed any more: gives back all that can be. */
+void http1_drop(struct http1 *r);
+/* Bytes that it keeps of a request that is not whole. */
+uint64_t http1_held(const struct http1 *r);
 /* Where in a request the bytes consumed so far end. */
 enum http1_phase http1_phase(const struct http1 *r);
 

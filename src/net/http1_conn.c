@@ -207,6 +207,15 @@ static void reply(struct http_exchange *x, int status, struct str type, struct s
     advance(x->conn);
 }
 
+/* What its requests take: of one that is not whole, or that waits to be handed on, and of what was
+ * not looked at yet. */
+static void count_memory(struct conn *c)
+{
+    const struct state *h = c->state;
+    uint64_t busy = h->parked ? h->request.body.len : 0;
+    conn_hold(c, http1_held(h->reader) + h->aside.cap + busy, busy);
+}
+
 /* Answers a malformed request, and reads no further. */
 static void refuse(struct conn *c, struct err e)
 {
@@ -216,8 +225,12 @@ static void refuse(struct conn *c, struct err e)
     stop_reading(h);
     struct buf body = {0};
     reply_error_body(&body, &e);
-    reply(enqueue(c), err_status(e.code), STR("application/json"), buf_view(&body), NULL);
+    reply(enqueue(c), err_status(e.code), STR("application/json"), buf_view(&body),
+          e.code == ERR_BUSY ? "Retry-After: 1\r\n" : NULL);
     buf_fini(&body);
+    http1_drop(h->reader);
+    buf_fini(&h->aside);
+    count_memory(c);
 }
 
 static void stream_begin(struct http_exchange *x, int status, struct str type, const char *extra)
@@ -445,8 +458,19 @@ static size_t read_requests(struct conn *c, const char *at, size_t len)
         else if (event == HTTP1_BAD)
             fail_request(c, *http1_error(h->reader));
         h->used = h->used || event != HTTP1_MORE;
+        http1_release(h->reader);
     }
     return h->over ? len : used;
+}
+
+/* While a request is parked reading goes on for a while, so that a reset is noticed. */
+static bool may_read_on(struct conn *c)
+{
+    const struct state *h = c->state;
+    bool is_short = body_memory_is_short(c->set->bodies.memory);
+    if (h->aside.len >= (is_short ? BODY_MEMORY_TINY : ASIDE_MAX))
+        return false;
+    return is_blocked(c) ? h->parked || h->streams : conn_may_read(c);
 }
 
 static void input(struct conn *c, const char *at, size_t len)
@@ -466,8 +490,8 @@ static void input(struct conn *c, const char *at, size_t len)
         if (!is_blocked(c))
             conn_wake(c);
     }
-    /* While a request is parked reading goes on for a while, so that a reset is noticed. */
-    if (h->aside.len >= ASIDE_MAX || (!h->parked && is_blocked(c) && !h->streams && !h->over))
+    count_memory(c);
+    if (!h->over && !may_read_on(c))
         conn_read(c, false);
 }
 
@@ -552,10 +576,12 @@ static void wake(struct conn *c)
     if (!has_aside(h)) {
         buf_fini(&h->aside);
         h->aside_at = 0;
-        if (h->over || !is_blocked(c))
+        count_memory(c);
+        if (h->over || (!is_blocked(c) && conn_may_read(c)))
             conn_read(c, true);
         settle(c);
     }
+    count_memory(c);
     if (c->input_ended) {
         miss_body(c);
         notify_gone(c);
@@ -572,10 +598,24 @@ static void time_out_body(struct conn *c)
         fail_request(c, e);
 }
 
+/* So that others may go on. A body that its receiver has paused is no fault of the peer. */
+static void check_memory(struct conn *c)
+{
+    struct state *h = c->state;
+    int64_t most = server_of(c)->settings.body_timeout.ms;
+    enum body_memory_verdict verdict = conn_judge(c, (uint64_t)most);
+    if (verdict == BODY_MEMORY_FINE || h->over || h->parked ||
+        (h->incoming && h->incoming->body != BODY_FLOWS))
+        return;
+    fail_request(c, body_memory_error(verdict));
+    conn_wake(c); /* it is read again, so that its end is noticed */
+}
+
 static void tick(struct conn *c, uint64_t now)
 {
     struct state *h = c->state;
     const struct http_settings *t = &server_of(c)->settings;
+    check_memory(c);
     if (h->over || !c->reading || h->streams || has_aside(h))
         return;
     enum http1_phase phase = http1_phase(h->reader);

@@ -140,11 +140,36 @@ static bool is_at_end(const struct http2 *h)
     return !nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session);
 }
 
+/* The pause that this makes is the server's. */
+static void read_again(struct http2 *h)
+{
+    struct stream *st;
+    h->unread = false;
+    TAILQ_FOREACH(st, &h->streams, link)
+    st->read_at = st->progress_at = http2_now(h);
+    conn_read(h->conn, true);
+}
+
+static void check_memory(struct conn *c)
+{
+    struct http2 *h = c->state;
+    http2_count(h);
+    c->bodies.grows = c->bodies.grows && h->withheld;
+    bool may_read = conn_may_read(c) || h->over;
+    if (h->unread && may_read) {
+        read_again(h);
+    } else if (c->reading && !may_read && !c->finishing) {
+        h->unread = true;
+        conn_read(c, false);
+    }
+}
+
 static void before_write(struct conn *c)
 {
     struct http2 *h = c->state;
     http2_send(h);
     http2_go_on(h);
+    check_memory(c);
     if (h->drain_due)
         http2_notify_drained(h);
     if (!c->closing && !c->finishing && is_at_end(h)) {
@@ -174,6 +199,7 @@ static void input(struct conn *c, const char *at, size_t len)
     ssize_t n = nghttp2_session_mem_recv(h->session, (const uint8_t *)at, len);
     if (n < 0 && !c->closing)
         http2_end(h, code_of((int)n));
+    check_memory(c);
     conn_out(c);
 }
 
@@ -222,7 +248,7 @@ static void wake(struct conn *c)
         st->congested = st->congested || st->x->state == EXCHANGE_STREAM;
         http2_notify_drained(h);
     }
-    if (h->waiting)
+    if (h->waiting || h->withheld || h->unread)
         conn_out(c);
     if (c->input_ended)
         notify_gone(h);
@@ -254,14 +280,14 @@ static void check_stream(struct stream *st, uint64_t now)
 {
     struct http2 *h = st->h;
     const struct http_settings *t = &http2_server(h)->settings;
-    if (is_stalled(st, now, (uint64_t)t->write_timeout.ms)) {
+    if (!h->unread && is_stalled(st, now, (uint64_t)t->write_timeout.ms)) {
         log_debug("resetting an HTTP/2 stream whose peer does not read");
         nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_CANCEL);
         st->progress_at = now;
         conn_out(h->conn);
         http2_spend(h, COST_STALLED);
     }
-    if (http2_awaits_body(st) && now - st->read_at >= (uint64_t)t->body_timeout.ms)
+    if (http2_awaits_body(st) && !h->unread && now - st->read_at >= (uint64_t)t->body_timeout.ms)
         http2_time_out_body(st);
 }
 
@@ -271,6 +297,11 @@ static void tick(struct conn *c, uint64_t now)
     const struct http_settings *t = &http2_server(h)->settings;
     uint64_t quiet_since = c->read_at > h->idle_at ? c->read_at : h->idle_at;
     struct stream *st;
+    enum body_memory_verdict verdict = conn_judge(c, (uint64_t)t->body_timeout.ms);
+    if (verdict != BODY_MEMORY_FINE) {
+        struct err e = body_memory_error(verdict);
+        http2_refuse_bodies(h, &e);
+    }
     TAILQ_FOREACH(st, &h->streams, link)
     check_stream(st, now);
     if (h->in_head && now - h->head_at >= (uint64_t)t->header_timeout.ms)

@@ -66,20 +66,24 @@ struct http2 {
     struct stream_queue spares;  /* ended, with small buffers, for reuse */
     int spare_count;
     struct frame_budget frames;
-    uint64_t bodies;   /* bytes of requests held */
-    uint64_t heads;    /* and of their heads */
-    uint64_t replies;  /* unsent bytes of replies; streams are not counted */
-    uint64_t streamed; /* those of streams */
-    int waiting;       /* complete requests that wait until fewer are unsent, or for memory */
-    int pages;         /* of these, those whose answers are not known in size */
-    int withheld;      /* streams that wait for their window */
-    bool in_head;      /* in the middle of a header section */
-    uint64_t head_at;  /* since when */
-    uint64_t idle_at;  /* when the last stream ended */
-    uint64_t sent_at;  /* when bytes of any body last left */
-    bool drain_due;    /* some stream's drained() */
-    bool body_due;     /* a body in pieces is wanted again */
-    bool over;         /* the last GOAWAY is on its way: input is thrown away */
+    uint64_t bodies;         /* bytes of requests held */
+    uint64_t heads;          /* and of their heads */
+    uint64_t replies;        /* unsent bytes of replies; streams are not counted */
+    uint64_t streamed;       /* those of streams */
+    int waiting;             /* complete requests that wait until fewer are unsent, or for memory */
+    int pages;               /* of these, those whose answers are not known in size */
+    int withheld;            /* streams that wait for their window */
+    uint64_t queued;         /* of `bodies`, those of complete requests that wait */
+    int unserved;            /* streams whose request is not served yet */
+    uint64_t unserved_heads; /* of `heads`, theirs */
+    bool unread;             /* not read, until there is memory for requests */
+    bool in_head;            /* in the middle of a header section */
+    uint64_t head_at;        /* since when */
+    uint64_t idle_at;        /* when the last stream ended */
+    uint64_t sent_at;        /* when bytes of any body last left */
+    bool drain_due;          /* some stream's drained() */
+    bool body_due;           /* a body in pieces is wanted again */
+    bool over;               /* the last GOAWAY is on its way: input is thrown away */
 };
 
 static inline struct http_server *http2_server(const struct http2 *h)
@@ -125,6 +129,10 @@ void http2_time_out_body(struct stream *st);
 void http2_body_go_on(struct http_exchange *x);
 /* Serves requests that waited, and opens windows of bodies that waited, as far as there is room. */
 void http2_go_on(struct http2 *h);
+/* Counts the memory of requests. */
+void http2_count(struct http2 *h);
+/* Refuses the requests that are half sent. */
+void http2_refuse_bodies(struct http2 *h, const struct err *e);
 /* The stream is closed, for whatever reason. */
 void http2_forget(struct stream *st);
 

@@ -15,6 +15,8 @@
 #define SPARES_MAX    64
 #define HEADS_MAX     ((uint64_t)1024 * 1024)
 #define BODY_KEEP_MAX ((size_t)4 * 1024)
+/* What a request takes beside its head and its body, here and in nghttp2. */
+#define STREAM_COST ((uint64_t)2 * 1024)
 
 static const struct http_settings *settings_of(const struct http2 *h)
 {
@@ -54,6 +56,7 @@ static void begin_request(struct http2 *h, int32_t id)
     st->x = exchange_new(http2_server(h), h->conn);
     st->x->stream = st;
     TAILQ_INSERT_TAIL(&h->streams, st, link);
+    h->unserved++;
     int e = nghttp2_session_set_stream_user_data(h->session, id, st);
     must(e == 0);
 }
@@ -106,6 +109,13 @@ static void recognise_host(struct stream *st, struct str value)
     *host = arena_copy(&st->x->arena, value);
 }
 
+static void hold_head(struct stream *st, size_t len)
+{
+    st->head_held += len;
+    st->h->heads += len;
+    st->h->unserved_heads += len;
+}
+
 static void keep(struct stream *st, enum http_header h, struct str value)
 {
     struct arena *a = &st->x->arena;
@@ -125,8 +135,7 @@ static void keep(struct stream *st, enum http_header h, struct str value)
     if (value.len)
         memcpy(list + before + 2, value.at, value.len);
     *kept = (struct str){list, before + 2 + value.len};
-    st->head_held += before + 2; /* what it was lies in the arena as well */
-    st->h->heads += before + 2;
+    hold_head(st, before + 2); /* what it was lies in the arena as well */
 }
 
 static void recognise_pseudo(struct stream *st, struct str name, struct str value)
@@ -161,8 +170,7 @@ static bool has_room_for_head(struct stream *st, size_t len)
     struct http2 *h = st->h;
     if (h->heads + len > HEADS_MAX && h->heads > st->head_held)
         return false;
-    st->head_held += len;
-    h->heads += len;
+    hold_head(st, len);
     return true;
 }
 
@@ -265,13 +273,29 @@ static bool is_oldest(const struct stream *st)
     return false;
 }
 
+void http2_count(struct http2 *h)
+{
+    uint64_t streams = (uint64_t)h->unserved * STREAM_COST;
+    conn_hold(h->conn, h->bodies + h->unserved_heads + streams, h->queued);
+}
+
+/* Whether all connections together leave memory for more of a large body. */
+static bool has_memory(const struct stream *st)
+{
+    struct conn *c = st->h->conn;
+    if (st->body.len <= BODY_MEMORY_TINY)
+        return true;
+    http2_count(st->h);
+    return body_memory_may_grow(&c->set->bodies, &c->bodies);
+}
+
 /* All bodies together may take as much memory as the largest one, plus the first window of each
  * stream, which the client has in any case. */
 static bool may_send_on(const struct stream *st)
 {
     if (st->pieces)
         return st->x->body == BODY_FLOWS && st->body.len == 0;
-    return st->h->bodies <= settings_of(st->h)->body_max || is_oldest(st);
+    return (st->h->bodies <= settings_of(st->h)->body_max || is_oldest(st)) && has_memory(st);
 }
 
 static void give_window(struct stream *st)
@@ -284,6 +308,9 @@ static void give_window(struct stream *st)
 
 static void hold(struct stream *st, struct str bytes)
 {
+    size_t len = st->body.len + bytes.len;
+    if (st->length > 0 && st->body.cap < len && 2 * st->body.cap >= (size_t)st->length)
+        buf_reserve(&st->body, len > (size_t)st->length ? len : (size_t)st->length);
     buf_str(&st->body, bytes);
     st->h->bodies += bytes.len;
 }
@@ -327,6 +354,7 @@ static void stop_waiting(struct stream *st)
 {
     st->h->waiting--;
     st->h->pages -= st->bound > 0;
+    st->h->queued -= st->pieces ? 0 : st->body.len;
 }
 
 static void drop_body(struct stream *st)
@@ -400,15 +428,33 @@ void http2_time_out_body(struct stream *st)
         http2_refuse(st, &e);
 }
 
+void http2_refuse_bodies(struct http2 *h, const struct err *e)
+{
+    struct stream *st;
+    TAILQ_FOREACH(st, &h->streams, link)
+    if (st->head_done && !st->complete && !st->served && !st->pieces)
+        http2_refuse(st, e);
+}
+
 /* -- on to the handler ------------------------------------------------------ */
+
+static void set_served(struct stream *st)
+{
+    if (st->served)
+        return;
+    st->served = true;
+    st->h->unserved--;
+    st->h->unserved_heads -= st->head_held;
+}
 
 void http2_refuse(struct stream *st, const struct err *e)
 {
-    st->served = true;
+    set_served(st);
     drop_body(st);
     struct buf body = {0};
     reply_error_body(&body, e);
-    http2_reply(st->x, err_status(e->code), STR("application/json"), buf_view(&body), NULL);
+    http2_reply(st->x, err_status(e->code), STR("application/json"), buf_view(&body),
+                e->code == ERR_BUSY ? "Retry-After: 1\r\n" : NULL);
     buf_fini(&body);
 }
 
@@ -416,7 +462,7 @@ static void serve(struct stream *st)
 {
     struct http_server *s = http2_server(st->h);
     struct http_request req = st->req;
-    st->served = true;
+    set_served(st);
     req.body = st->pieces ? (struct str){0} : buf_view(&st->body);
     req.length = st->length;
     req.arena = &st->x->arena;
@@ -449,6 +495,7 @@ static void admit(struct stream *st)
     }
     h->waiting++;
     h->pages += st->bound > 0;
+    h->queued += st->pieces ? 0 : st->body.len;
 }
 
 void http2_head_done(struct stream *st)
@@ -536,11 +583,13 @@ void http2_forget(struct stream *st)
     else
         h->streamed -= stream_unsent(st);
     h->heads -= st->head_held;
+    bool served = st->served;
+    set_served(st);
     drop_body(st);
     if (TAILQ_EMPTY(&h->streams))
         h->idle_at = http2_now(h);
     x->stream = NULL;
-    if (st->served && x->state != EXCHANGE_DONE) {
+    if (served && x->state != EXCHANGE_DONE) {
         TAILQ_INSERT_TAIL(&gone, x, link);
         exchange_orphan(s, &gone);
     } else {

@@ -39,6 +39,7 @@ struct http_exchange {
     bool old;        /* HTTP/1.0: a stream ends with the connection */
     uint64_t pending_bytes,
         reserved;     /* while it is pending; part of those of conn and of the budget */
+    uint64_t kept;    /* of its request, see http_hold */
     size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
     struct buf later; /* what must wait: for the replies of earlier requests, for a window */
     void *stream;     /* of HTTP/2 */
@@ -76,6 +77,7 @@ struct http_server {
     int port;
     struct conn_set conns;
     struct http_budget unlimited;  /* without one in the settings */
+    struct body_memory *bodies;    /* likewise; else NULL */
     struct http_exchange *serving; /* by the handler, as long as it is not answered */
     struct exchange_queue unnotified, spares;
     int spare_count;

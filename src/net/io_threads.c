@@ -78,6 +78,7 @@ static void prepare(struct io_threads *all, int i, const struct http_settings *s
     mailbox_init(&r->to_back, &all->wake);
     mailbox_init(&r->to_front, &t->wake);
     budget_join(&r->budget, settings->budget, on_front_room, t);
+    body_memory_open(&r->bodies, settings->bodies, NULL);
     r->open = &all->open;
     r->in_pieces = settings->in_pieces;
     r->in_pieces_ctx = all->server->ctx;
@@ -143,7 +144,7 @@ static void hand_over(void *ctx, int fd)
 struct err io_threads_new(uv_loop_t *loop, const struct http_settings *settings, int count,
                           http_handler handler, void *ctx, struct io_threads **out)
 {
-    must(count > 0 && count <= IO_THREADS_MAX && settings->budget);
+    must(count > 0 && count <= IO_THREADS_MAX && settings->budget && settings->bodies);
     struct http_server *server;
     TRY(http_server_new(loop, settings, handler, ctx, &server));
     struct io_threads *t = ALLOC(struct io_threads);
@@ -240,6 +241,7 @@ void io_threads_free(struct io_threads *t)
         uv_run(&one->loop, UV_RUN_DEFAULT);
         must(uv_loop_close(&one->loop) == 0);
         relay_front_free(&one->relay);
+        body_memory_close(&one->relay.bodies);
         mailbox_fini(&one->relay.to_back);
         mailbox_fini(&one->relay.to_front);
         buf_fini(&one->relay.requests);

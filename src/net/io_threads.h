@@ -15,7 +15,8 @@
 struct io_threads;
 
 /* As http_server_new, with so many threads. in_pieces and reply_bound are called on any of them,
- * the rest on this one. settings->budget must be there, and is shared by all. */
+ * the rest on this one. settings->budget and settings->bodies must be there, and are
+ * shared by all. */
 NODISCARD struct err io_threads_new(uv_loop_t *loop, const struct http_settings *settings,
                                     int count, http_handler handler, void *ctx,
                                     struct io_threads **out);

@@ -43,6 +43,12 @@ static struct relay *relay_of(const struct relay_line *line)
 
 /* --- calls --- */
 
+/* Small requests are many, and over soon. */
+static uint64_t counted(uint64_t size)
+{
+    return size > BODY_MEMORY_TINY ? size : 0;
+}
+
 static struct relay_call *call_new(struct relay *r, struct relay_line *line,
                                    struct http_exchange *x)
 {
@@ -62,6 +68,7 @@ static void call_free(struct relay *r, struct relay_call *call)
     LIST_REMOVE(call, link);
     LIST_INSERT_HEAD(&r->spares, call, link);
     line->asked -= call->size;
+    body_memory_release(&r->bodies, counted(call->size) + call->unconsumed);
     if (!line->limited || line->asked > LINE_MAX_BYTES / 2)
         return;
     line->limited = false;
@@ -150,6 +157,7 @@ void relay_front_handle(void *ctx, struct http_exchange *x, const struct http_re
     size_t before = r->to_back.filling.len;
     relay_add_request(&r->to_back.filling, &m, req);
     call->size = m.size;
+    body_memory_add(&r->bodies, counted(m.size));
     line->asked += m.size;
     sent(r, before);
     http_on_gone(x, on_gone, call);
@@ -170,7 +178,8 @@ static void on_piece(void *ctx, struct str bytes)
     post(r, (struct relay_message){
                 .kind = RELAY_PIECE, .line = call->line, .number = call->number, .texts = {bytes}});
     call->unconsumed += bytes.len;
-    if (call->unconsumed < BODY_MAX)
+    body_memory_add(&r->bodies, bytes.len);
+    if (call->unconsumed < (body_memory_is_short(r->bodies.memory) ? BODY_MEMORY_TINY : BODY_MAX))
         return;
     call->paused = true;
     http_body_pause(call->x);
@@ -202,10 +211,11 @@ static void take_body(struct relay_call *call)
         http_body_take(call->x, &receiver, call);
 }
 
-static void consume(struct relay_call *call, uint64_t amount)
+static void consume(struct relay *r, struct relay_call *call, uint64_t amount)
 {
     must(amount <= call->unconsumed);
     call->unconsumed -= amount;
+    body_memory_release(&r->bodies, amount);
     if (!call->x || !call->paused || call->unconsumed > BODY_MAX / 2)
         return;
     call->paused = false;
@@ -358,7 +368,7 @@ static void handle(struct relay *r, const struct relay_message *m)
         take_body(m->call);
         break;
     case RELAY_CONSUMED:
-        consume(m->call, m->amount);
+        consume(r, m->call, m->amount);
         break;
     case RELAY_ENDED:
         end_call(r, m->call);
@@ -401,8 +411,10 @@ void relay_front_read(struct relay *r)
             uv_async_send(r->to_back.wake);
         r->letters.len = 0;
     }
-    if (!r->stopping)
-        budget_retry(&r->budget);
+    if (r->stopping)
+        return;
+    budget_retry(&r->budget);
+    body_memory_retry(&r->front->conns.bodies);
 }
 
 static bool is_full(struct relay *r)

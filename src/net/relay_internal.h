@@ -103,6 +103,7 @@ struct relay {
     /* the front's */
     struct http_server *front;
     struct http_budget budget;
+    struct body_memory_account bodies; /* of requests that the back has */
     struct relay_lines lines, reports;
     struct relay_calls spares;
     struct buf letters; /* being read */

@@ -93,6 +93,9 @@ static void settle(struct http_exchange *x)
         budget_unreserve(x->server->conns.budget, bytes);
     budget_release(x->server->conns.budget, bytes);
     x->pending_bytes = x->reserved = 0;
+    if (x->kept)
+        body_memory_release(&x->server->conns.bodies, x->kept);
+    x->kept = 0;
 }
 
 void exchange_free(struct http_exchange *x)
@@ -314,11 +317,6 @@ void http_stream_end(struct http_exchange *x)
     closed(ctx);
 }
 
-bool http_in_pieces(const struct http_exchange *x)
-{
-    return x->body == BODY_OFFERED;
-}
-
 void http_set_note(struct http_exchange *x, void *note)
 {
     x->note = note;
@@ -424,36 +422,6 @@ void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
 
 /* -- bodies in pieces ------------------------------------------------------- */
 
-bool server_takes_pieces(const struct http_server *s, enum http_method method, struct str path)
-{
-    return s->settings.in_pieces && s->settings.in_pieces(s->ctx, method, path);
-}
-
-void server_body_piece(struct http_exchange *x, struct str bytes)
-{
-    must(x->receiver && x->body == BODY_FLOWS);
-    if (bytes.len)
-        x->receiver->piece(x->receiver_ctx, bytes);
-}
-
-void server_body_end(struct http_exchange *x)
-{
-    const struct http_receiver *r = x->receiver;
-    must(r && x->body == BODY_FLOWS);
-    x->body = BODY_OVER;
-    x->receiver = NULL;
-    r->end(x->receiver_ctx);
-}
-
-void server_body_abort(struct http_exchange *x, struct err why)
-{
-    const struct http_receiver *r = x->receiver;
-    must(r);
-    x->body = BODY_OVER;
-    x->receiver = NULL;
-    r->abort(x->receiver_ctx, &why);
-}
-
 void http_body_take(struct http_exchange *x, const struct http_receiver *receiver, void *ctx)
 {
     must(x->state == EXCHANGE_PENDING && x->body == BODY_OFFERED);
@@ -464,21 +432,6 @@ void http_body_take(struct http_exchange *x, const struct http_receiver *receive
         x->conn->protocol->body_go_on(x);
     else
         notify_later(x);
-}
-
-void http_body_pause(struct http_exchange *x)
-{
-    if (x->body == BODY_FLOWS)
-        x->body = BODY_PAUSED;
-}
-
-void http_body_resume(struct http_exchange *x)
-{
-    if (x->body != BODY_PAUSED)
-        return;
-    x->body = BODY_FLOWS;
-    if (x->conn)
-        x->conn->protocol->body_go_on(x);
 }
 
 /* -- the server ------------------------------------------------------------- */
@@ -495,6 +448,7 @@ static void release_if_over(struct http_server *s)
         free(x);
     }
     conn_set_fini(&s->conns);
+    body_memory_free(s->bodies);
     free(s);
 }
 
@@ -612,7 +566,8 @@ struct http_server *server_new(uv_loop_t *loop, const struct http_settings *sett
     s->conns.called = notify_gone;
     s->guard.allowed = settings->allowed_hosts;
     s->guard.tls = settings->tls;
-    conn_set_init(&s->conns, loop, s, on_freed);
+    s->bodies = settings->bodies ? NULL : body_memory_new(UINT64_MAX);
+    conn_set_init(&s->conns, loop, s, on_freed, settings->bodies ? settings->bodies : s->bodies);
     return s;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/must.h"
+#include "net/body_memory.h"
 #include "server/identity_report.h"
 #include "server/landing.h"
 #include "server/logfile.h"
@@ -130,6 +131,7 @@ static void read_machine(void *ctx, struct api_machine *m)
     const struct listener *listeners[API_LISTENERS] = {&s->primary, &s->admin};
     for (int i = 0; i < API_LISTENERS; i++)
         listener_stats(listeners[i], &m->listeners[i]);
+    m->request_memory = s->bodies ? body_memory_held(s->bodies) : 0;
     machine_read(m);
     rounds_read(&s->rounds, m);
     task_api_read(&s->tasks, m);
@@ -193,6 +195,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.socket = out == &s->admin ? s->handover.admin : s->handover.primary;
     http.allowed_hosts = set->allowed_hosts;
     http.budget = s->replies;
+    http.bodies = s->bodies;
     http.reply_bound = reply_bound;
     http.gathered = gathered;
     http.in_pieces = serve_in_pieces;
@@ -283,6 +286,7 @@ static void close_all(struct server *s)
     listener_free(&s->admin);
     cluster_free(s->cluster);
     http_budget_free(s->replies);
+    body_memory_free(s->bodies);
     exporter_free(&s->exporter);
 }
 
@@ -439,6 +443,7 @@ static struct err start(struct server *s)
     settings_tell();
     s->files = machine_share_files(set->max_connections, set->connections_wanted);
     s->replies = http_budget_new(set->reply_memory);
+    s->bodies = body_memory_new(set->request_memory);
     if (set->postgres && !set->print_access)
         TRY(stand_by(s));
     if (s->stopping || s->code != 0)

@@ -52,6 +52,7 @@ struct server {
     struct task_api tasks;
     struct router *router;
     struct http_budget *replies; /* of both listeners */
+    struct body_memory *bodies;  /* likewise */
     struct listener primary, admin;
     struct cluster *cluster;  /* NULL: this server works by itself */
     struct inbox *inbox;      /* iff there are others and this one has the jobs */

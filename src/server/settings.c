@@ -16,9 +16,10 @@
 #include "server/migrate.h"
 
 /* Less than jq itself needs. */
-#define REPLY_MEMORY_MIN (32 << 20)
-#define JQ_MEMORY_MIN    (16 << 20)
-#define OTLP_MEMORY_MIN  (64 << 10)
+#define REPLY_MEMORY_MIN   (32 << 20)
+#define REQUEST_MEMORY_MIN (16 << 20)
+#define JQ_MEMORY_MIN      (16 << 20)
+#define OTLP_MEMORY_MIN    (64 << 10)
 
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
@@ -261,6 +262,10 @@ static const struct option_def table[] = {
      .help =
          "memory for answers that are being made or have not been read, of all clients together; "
          "beyond it requests wait"},
+    {"request-memory", "SIZE", OPTION_SIZE, AT(request_memory), ENV("REQUEST_MEMORY"),
+     .def = "256MiB",
+     .help = "memory for requests that have not arrived in full or wait for their turn, of all "
+             "clients together; beyond it large ones wait"},
     {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
      ENV("MAX_CONNECTIONS"), .def = "10000", .help = "maximum number of clients at the same time"},
     {"io-threads", "COUNT", OPTION_INT, AT(io_threads), .max = IO_THREADS_MAX, ENV("IO_THREADS"),
@@ -435,6 +440,8 @@ static struct err check(const struct settings *s, const struct options *o)
         return err_make(ERR_USAGE, "--otlp-memory must be 64KiB or more");
     if (s->reply_memory < REPLY_MEMORY_MIN)
         return err_make(ERR_USAGE, "--reply-memory must be 32MiB or more");
+    if (s->request_memory < REQUEST_MEMORY_MIN)
+        return err_make(ERR_USAGE, "--request-memory must be 16MiB or more");
     TRY(cluster_check(s));
     if (s->jq_memory_limit < JQ_MEMORY_MIN)
         return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");

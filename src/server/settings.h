@@ -85,6 +85,7 @@ struct settings {
     bool strict;
     uint64_t max_body;
     uint64_t reply_memory;
+    uint64_t request_memory;
     int64_t max_connections;
     int64_t io_threads; /* 0: by the processors */
     int64_t max_streams;

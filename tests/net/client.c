@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "net/body_memory.h"
 #include "net/io_threads.h"
 
 #define GUARD_MS 60000
@@ -174,6 +175,8 @@ void fixture_serve(struct fixture *f)
 {
     if (f->threads && !f->settings.budget)
         f->settings.budget = http_budget_new((uint64_t)64 * 1024 * 1024);
+    if (!f->settings.bodies)
+        f->settings.bodies = body_memory_new((uint64_t)256 * 1024 * 1024);
     struct err e = f->threads
                        ? io_threads_new(&f->loop, &f->settings, f->threads, handle, f, &f->io)
                        : http_server_new(&f->loop, &f->settings, handle, f, &f->server);
@@ -218,6 +221,7 @@ void fixture_fini(struct fixture *f)
     assert_int_equal(uv_loop_close(&f->loop), 0);
     io_threads_free(f->io);
     http_budget_free(f->settings.budget);
+    body_memory_free(f->settings.bodies);
     for (int i = 0; i < f->taker_count; i++)
         buf_fini(&f->takers[i].got);
 }

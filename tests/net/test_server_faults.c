@@ -34,7 +34,8 @@ static void check_refusal(struct fixture *f, const char *request, const char *st
     client_open(f, &c);
     client_send(&c, request);
     client_expect(f, &c, line);
-    client_expect(f, &c, "Content-Type: application/json\r\nConnection: close\r\n");
+    client_expect(f, &c, "Content-Type: application/json\r\n");
+    client_expect(f, &c, "Connection: close\r\n");
     client_expect(f, &c, "\r\n\r\n{\"error\":\"");
     client_expect(f, &c, field);
     client_expect_end(f, &c);
