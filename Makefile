@@ -10,7 +10,8 @@ SEED   ?=
 SEEDS  ?= 1..2000
 
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
-MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
+MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js request_memory.test.js \
+	unread.test.js
 
 # What sanitizers see of HTTP: the readers of requests, and what begins and ends connections, streams,
 # leases and servers. make test-long has them see all.
