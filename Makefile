@@ -226,7 +226,7 @@ bench-report:
 
 ## sim: the simulator; SEED=n repeats one seed with its trace, SEEDS=a..b runs many
 sim: all
-	$(BUILD)/sim/sim $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
+	$(BUILD)/sim/sim $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS)) $(SIM_ARGS)
 
 ## fuzz: a minute of fuzzing for every parser
 fuzz:

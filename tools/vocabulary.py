@@ -43,7 +43,8 @@ OF_NO_TABLE = {
     "status": [{"ok", "read_only", "unreadable", "no_owner"}],  # of GET /health
     "event": [{"gap"}],  # in GET /events
     "messages": [{"taskcluster"}],  # likewise
-    "role": [{"owner"}],  # likewise
+    "role": [{"owner"}],  # of GET /health
+    "from": [{"owner"}],  # of GET /health and /metrics
     # of operations, of what of them can be undone, of retries with canaries
     "state": [{"running", "done", "stopped", "failed"}, {"available", "running", "done", "expired"},
               {"canary", "rest", "done", "failed", "stopped"}],

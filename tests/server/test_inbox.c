@@ -195,7 +195,7 @@ static void many_come_once_each(void **state)
 static void one_that_is_refused_is_kept_with_the_reason(void **state)
 {
     struct fixture *f = *state;
-    struct id bad = enqueue(f, "{\"backoff\": {\"base\": 1}}");
+    struct id bad = enqueue(f, "{\"retry_policies\": [\"none-such\"]}");
     struct id good = enqueue(f, "{}");
     while (state_of(f).refused < 1)
         turn(f);
@@ -205,7 +205,7 @@ static void one_that_is_refused_is_kept_with_the_reason(void **state)
     assert_int_equal(count("inbox"), 0);
     assert_int_equal(
         pg_node_ask(&place_node,
-                    "SELECT (reason LIKE '%base_ms%' AND body LIKE '%backoff%')::int FROM "
+                    "SELECT (reason LIKE '%none-such%' AND body LIKE '%retry_policies%')::int FROM "
                     "tenax.inbox_refused"),
         1);
     pg_node_sql(&place_node, "DELETE FROM tenax.inbox_refused");
