@@ -329,7 +329,6 @@ static void answer_health(struct cluster *c, struct http_exchange *x,
                           const struct http_request *req)
 {
     struct buf b = {0};
-    member_read(c->member, &c->state);
     const char *owner = owner_of(c);
     bool good = owner && c->state.reached;
     buf_lit(&b, "{\"status\":");
@@ -345,7 +344,8 @@ static void answer_health(struct cluster *c, struct http_exchange *x,
     }
     buf_print(&b, ",\"epoch\":%llu,\"durability\":", (unsigned long long)c->state.shard.epoch);
     json_write_string(&b, str_from(c->state.durability.text));
-    buf_print(&b, ",\"postgres_clock_ahead_ms\":%lld}", (long long)c->state.clock_ahead.ms);
+    buf_print(&b, ",\"postgres_clock_ahead_ms\":%lld}",
+              (long long)member_clock_ahead(c->member).ms);
     http_reply(x, good && !says_owner(req, STR("role")) ? 200 : 503, STR("application/json"),
                buf_view(&b), NULL);
     buf_fini(&b);
@@ -361,7 +361,6 @@ static void answer_metrics(struct cluster *c, struct http_exchange *x)
 {
     struct buf b = {0};
     struct forwarder_counts f;
-    member_read(c->member, &c->state);
     forwarder_read(c->forwarder, &f);
     metric(&b, "tenax_owner", "gauge", "1 if this server owns the jobs, 0 if it is a standby.", 0);
     metric(&b, "tenax_epoch", "gauge", "The epoch of the owner.", c->state.shard.epoch);
@@ -371,7 +370,7 @@ static void answer_metrics(struct cluster *c, struct http_exchange *x)
               "# HELP tenax_postgres_clock_ahead_seconds By how much PostgreSQL's clock is ahead "
               "of this server's.\n# TYPE tenax_postgres_clock_ahead_seconds gauge\n"
               "tenax_postgres_clock_ahead_seconds %.3f\n",
-              (double)c->state.clock_ahead.ms / 1000);
+              (double)member_clock_ahead(c->member).ms / 1000);
     metric(&b, "tenax_forwarded_total", "counter", "Requests passed on to the owner.", f.sent);
     metric(&b, "tenax_forwarded_refused_total", "counter", "Of these, those that did not reach it.",
            f.refused);

@@ -61,6 +61,8 @@ struct member_state {
  * and other errors of postgres/pg.h. Texts of the settings must outlive the member. */
 NODISCARD struct err member_start(const struct member_settings *settings, struct member **out);
 void member_read(struct member *m, struct member_state *out);
+/* By how much PostgreSQL's clock was ahead of this server's when they were compared last. */
+span member_clock_ahead(struct member *m);
 /* Until when this server owns the shard, at least; 0: it does not. m is the member. From any
  * thread. */
 mono member_owned_until(void *m);

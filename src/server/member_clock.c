@@ -56,3 +56,11 @@ void member_compare_clocks(struct member *m)
     else if (pg_is_broken(m->pg))
         member_disconnect(m);
 }
+
+span member_clock_ahead(struct member *m)
+{
+    pthread_mutex_lock(&m->lock);
+    span ahead = m->state.clock_ahead;
+    pthread_mutex_unlock(&m->lock);
+    return ahead;
+}
