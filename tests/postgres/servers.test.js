@@ -220,6 +220,7 @@ describe('the owner', () => {
     const pid = owner.child.pid;
     const p = producer('stepped');
     const other = all.members.find((m) => m !== owner);
+    await until(async () => (await other.health())?.owner === owner.url, 'it has heard of the owner');
     const stream = take(other.url, 'streamed');
     await until(() => stream.status === 200, 'the stream is open');
     const end = await tenax(['step-down', '--url', other.url]);
