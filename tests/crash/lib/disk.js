@@ -47,6 +47,12 @@ class Disk {
     }
   }
 
+  /** The MiB that are left. */
+  free() {
+    const { bavail, bsize } = fs.statfsSync(this.dir);
+    return Math.floor((bavail * bsize) / MIB);
+  }
+
   empty() {
     fs.rmSync(this.ballast, { force: true });
   }
