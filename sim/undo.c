@@ -74,7 +74,10 @@ static uint64_t look_of_state(uint64_t h, const struct job_state *s)
                                (int64_t)x->granted,
                                (int64_t)x->gang_alone,
                                (int64_t)x->notes,
-                               (int64_t)x->grace_token};
+                               (int64_t)x->grace_token,
+                               x->grace_end.ms,
+                               x->backoff_end.ms,
+                               x->terminated_at.ms};
     h = mix_numbers(h, numbers, sizeof numbers / sizeof *numbers);
     h = mix_text(mix_text(h, s->reason), x->retry_counts);
     return mix_text(mix_text(h, x->avoid_node), x->waits_for);

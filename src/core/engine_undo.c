@@ -296,6 +296,21 @@ static bool is_as_patched(unsigned set, const struct job *job, const struct job 
         (set & PATCH_DEAD && job->dead_retention.ms != became->dead_retention.ms));
 }
 
+/* A patch of ready_at has ended the wait for the end of a preempted run; the job waits for it
+ * again, unless it has run since. */
+static void wait_for_run(struct engine *e, const struct job *was, struct job *job)
+{
+    struct job_extras *x = &job->state.extras;
+    const struct job_extras *y = &was->state.extras;
+    if (!y->grace_token || job->state.runs != was->state.runs)
+        return;
+    x->grace_token = y->grace_token;
+    x->grace_end = y->grace_end;
+    x->backoff_end = y->backoff_end;
+    x->terminated_at = y->terminated_at;
+    e->port.put_state(e->port.ctx, job->id, &job->state);
+}
+
 static struct err unpatch(struct engine *e, instant now, const struct undo_entry *entry,
                           const struct job *job, struct arena *a, enum undo_outcome *out)
 {
@@ -317,7 +332,12 @@ static struct err unpatch(struct engine *e, instant now, const struct undo_entry
         *out = UNDO_IN_FLIGHT;
     else if (!is_as_patched(entry->set, job, &entry->became))
         *out = UNDO_CHANGED;
-    return *out == UNDO_DONE ? engine_patch(e, now, was->id, &back, a, &after) : err_none();
+    if (*out != UNDO_DONE)
+        return err_none();
+    TRY(engine_patch(e, now, was->id, &back, a, &after));
+    if (back.set & PATCH_READY_AT)
+        wait_for_run(e, was, &after);
+    return err_none();
 }
 
 struct err engine_undo(struct engine *e, instant now, const struct undo_entry *entry,

@@ -329,6 +329,43 @@ static void a_patch_is_taken_back_where_it_still_holds(void **state)
     assert_true(out == UNDO_FINISHED || out == UNDO_DELETED);
 }
 
+static struct run_ref preempted(struct rig *r)
+{
+    struct id id = rig_add(r, "q");
+    rig_claim(r, "c", "q", 1, (span){0});
+    rig_turn(r);
+    struct job job;
+    struct run_ref ref = {.id = id, .token = r->got[r->got_count - 1].token};
+    struct failure_report report = {.ref = ref,
+                                    .failure = {.condition = CONDITION_PREEMPTED, .run_time = {-1}},
+                                    .retry_at = INSTANT_NONE,
+                                    .grace = HOUR};
+    assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
+    return ref;
+}
+
+static void without_its_patch_a_job_waits_for_its_preempted_run_again(void **state)
+{
+    R;
+    struct job job;
+    struct run_ref ref = preempted(r);
+    struct job_state was = rig_read(r, ref.id)->state;
+    assert_int_equal(was.extras.grace_token, ref.token);
+    const struct patch now = {.set = PATCH_READY_AT, .ready_at = INSTANT_NONE};
+    struct undo_entry entry = patched(r, ref.id, &now);
+    assert_int_equal(rig_status(r, ref.id), STATUS_READY);
+    assert_int_equal(engine_terminated(r->e, r->now, ref, 0, &r->strings, &job).code, ERR_STALE);
+    assert_int_equal(undo(r, &entry), UNDO_DONE);
+    rig_restart(r);
+    const struct job_state *is = &rig_read(r, ref.id)->state;
+    assert_int_equal(is->ready_at.ms, was.ready_at.ms);
+    assert_int_equal(is->extras.grace_token, was.extras.grace_token);
+    assert_int_equal(is->extras.grace_end.ms, was.extras.grace_end.ms);
+    assert_int_equal(is->extras.backoff_end.ms, was.extras.backoff_end.ms);
+    assert_ok(engine_terminated(r->e, r->now, ref, 0, &r->strings, &job));
+    assert_int_equal(job.state.ready_at.ms, was.extras.backoff_end.ms);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -345,6 +382,7 @@ int main(void)
         TEST(a_cancel_that_others_have_undone_is_left_alone),
         TEST(a_retried_job_is_dead_again_unless_it_has_run),
         TEST(a_patch_is_taken_back_where_it_still_holds),
+        TEST(without_its_patch_a_job_waits_for_its_preempted_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
