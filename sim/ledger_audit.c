@@ -372,6 +372,9 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
     for (size_t i = 0; i < runs->count && limit; i++) {
         const struct run *run = &runs->runs[i];
         bool poisoned = is_poisoned(run);
+        /* A cancel of a waiting job, undone: the job is what it was, with its count. */
+        if (m->uncanceled && run->outcome == OUTCOME_CANCELED && never_began(run))
+            continue;
         bool gone = poisoned || (run->reason.len && memmem(run->reason.at, run->reason.len, closed,
                                                            sizeof closed - 1));
         span held = instant_diff(run->ended_at, run->taken_at);
