@@ -87,6 +87,7 @@ static void resume_state(const struct undo_entry *entry, instant now, struct job
     if (entry->was.state.status != STATUS_IN_FLIGHT)
         return;
     s->status = engine_returned(s->ready_at, s->dequeued_at, now);
+    s->losses = 0;
     s->token = 0;
     s->lease_end = INSTANT_NONE;
     s->worker = (struct str){0};

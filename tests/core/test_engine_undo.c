@@ -154,6 +154,39 @@ static void a_job_whose_run_was_ended_waits_and_its_report_is_stale(void **state
     }
 }
 
+static uint32_t losses(struct rig *r, struct id id)
+{
+    return rig_read(r, id)->state.losses;
+}
+
+static void a_run_that_was_ended_begins_the_count_of_lost_workers_anew(void **state)
+{
+    R;
+    r->settings.lost_worker_min_held = (span){0};
+    rig_restart(r);
+    for (int cancel = 0; cancel < 2; cancel++) {
+        struct enqueue spec = rig_spec("q");
+        spec.dead_retention = HOUR;
+        spec.options.pending_runs =
+            cancel ? 1 : 0; /* then a cancel is a run, which no worker had */
+        struct id id = rig_add_spec(r, &spec);
+        struct taker *t = rig_stream(r, "w", "q", 1);
+        rig_turn(r);
+        engine_taker_close(r->e, r->now, t, TAKER_GONE);
+        rig_turn(r);
+        assert_int_equal(losses(r, id), 1);
+        struct undo_entry entry = cancel ? canceled(r, id) : removed(r, id);
+        assert_int_equal(undo(r, &entry), UNDO_DONE);
+        assert_int_equal(losses(r, id), 1); /* as it waited */
+        rig_claim(r, "c", "q", 1, (span){0});
+        rig_turn(r);
+        entry = cancel ? canceled(r, id) : removed(r, id);
+        assert_int_equal(undo(r, &entry), UNDO_DONE);
+        assert_int_equal(losses(r, id), 0);
+        assert_ok(engine_remove(r->e, r->now, id));
+    }
+}
+
 static void a_unique_key_and_an_alias_that_others_took_keep_it_out(void **state)
 {
     R;
@@ -374,6 +407,7 @@ int main(void)
         TEST(a_deleted_job_is_what_it_was_also_after_a_restart),
         TEST(a_dead_job_is_dead_again_for_the_rest_of_its_retention),
         TEST(a_job_whose_run_was_ended_waits_and_its_report_is_stale),
+        TEST(a_run_that_was_ended_begins_the_count_of_lost_workers_anew),
         TEST(a_unique_key_and_an_alias_that_others_took_keep_it_out),
         TEST(two_jobs_that_had_a_key_together_both_come_back),
         TEST(a_group_is_what_it_was),
