@@ -41,10 +41,16 @@ bool gang_is_member(const struct job *job)
     return job->options.gang.len && !job->state.extras.gang_alone;
 }
 
+/* By what was read of it. A cancel may be a run that no worker had. */
+static bool was_handed_out(const struct mjob *m)
+{
+    return m->run_total > 0 && instant_is_set(m->dequeued_at);
+}
+
 bool gang_may_go(const struct sim *s, const struct job *job)
 {
     unsigned there = 0, number = 0;
-    if (job->state.runs > 0) /* of which nobody may have been told */
+    if (instant_is_set(job->state.dequeued_at)) /* of which nobody may have been told */
         return true;
     for (size_t i = 1; i < job->options.gang.len; i++)
         number = number * 10 + (unsigned)(job->options.gang.at[i] - '0');
@@ -52,7 +58,7 @@ bool gang_may_go(const struct sim *s, const struct job *job)
         const struct mjob *m = s->ledger.jobs[i];
         if (m->gang != number)
             continue;
-        if (m->run_count || m->run_total)
+        if (m->run_count || was_handed_out(m))
             return true;
         there += !m->refused && !m->never && !m->gone_seq && !m->ended_seq;
     }
@@ -74,7 +80,7 @@ static void count(struct tally *g, const struct mjob *m)
     if (!m->seen || lifecycle_is_terminal(m->status) || m->gang_alone)
         return;
     g->there++;
-    g->formed |= m->run_total > 0;
+    g->formed |= was_handed_out(m);
     g->blocked += m->status == STATUS_BLOCKED;
     if (m->status != STATUS_IN_FLIGHT) {
         g->waits = m;

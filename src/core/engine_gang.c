@@ -10,7 +10,7 @@
  * out when all of them are ready. Each member costs memory, which jobs without a gang do not.
  *
  * On disk a member has its id, cardinality and generation; that its gang has formed follows from
- * the fact that it has run. */
+ * the fact that a worker has had it. */
 
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ void engine_gang_join(struct engine *e, const struct job *job)
     g->live += m->live;
     if (m->generation > g->generation)
         g->generation = m->generation;
-    if (s->runs > 0)
+    if (instant_is_set(s->dequeued_at)) /* s->runs counts runs, too, that no worker had */
         g->formed = true;
     update(e, g);
 }

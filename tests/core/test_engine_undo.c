@@ -271,6 +271,34 @@ static struct id after(struct rig *r, struct id id, enum depend_death death)
     return rig_add_spec(r, &spec);
 }
 
+/* A cancel is a run of such a job, but not one that its gang was handed out for. */
+static void a_gang_waits_for_all_when_a_member_was_canceled_and_is_back(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    spec.dead_retention = HOUR;
+    spec.options.pending_runs = 1;
+    spec.options.gang = STR("g");
+    spec.options.gang_size = 2;
+    struct id first = rig_add_spec(r, &spec);
+    struct undo_entry entry = canceled(r, first);
+    assert_int_equal(undo(r, &entry), UNDO_DONE);
+    assert_int_equal(rig_read(r, first)->state.runs, 1);
+    for (int i = 0; i < 2; i++) {
+        rig_clear(r);
+        rig_stream(r, "w", "q", 2);
+        rig_turn(r);
+        assert_int_equal(r->got_count, 0);
+        rig_restart(r);
+    }
+    assert_ok(engine_gang_check(r->e, &spec, 1));
+    struct id second = rig_add_spec(r, &spec);
+    rig_clear(r);
+    rig_stream(r, "w", "q", 2);
+    rig_turn(r);
+    rig_assert_got(r, first, second);
+}
+
 static void a_blocked_job_waits_for_what_is_not_done_by_now(void **state)
 {
     R;
@@ -412,6 +440,7 @@ int main(void)
         TEST(two_jobs_that_had_a_key_together_both_come_back),
         TEST(a_group_is_what_it_was),
         TEST(a_whole_gang_comes_back_and_runs_together),
+        TEST(a_gang_waits_for_all_when_a_member_was_canceled_and_is_back),
         TEST(a_blocked_job_waits_for_what_is_not_done_by_now),
         TEST(a_cancel_that_others_have_undone_is_left_alone),
         TEST(a_retried_job_is_dead_again_unless_it_has_run),
