@@ -125,12 +125,15 @@ struct mjob {
     uint16_t priority;
     instant asked_at, ready_at;
     int64_t retry_limit;
-    instant deadline;     /* or 0 */
-    instant retain_until; /* or 0 */
-    bool hold;            /* it is blocked until it is freed */
-    bool pending_runs;    /* its runs begin when it becomes ready */
-    bool uncanceled;      /* such a run may have ended by a cancel that was undone */
-    unsigned no_policy;   /* enum retry_fallback: what it says itself */
+    instant deadline;        /* or 0 */
+    instant retain_until;    /* or 0 */
+    bool hold;               /* it is blocked until it is freed */
+    bool pending_runs;       /* its runs begin when it becomes ready */
+    bool uncanceled;         /* such a run may have ended by a cancel that was undone */
+    uint64_t undeleted_seq;  /* when the newest deletion of it was undone, or 0 */
+    uint64_t uncanceled_seq; /* likewise the newest cancel of it, */
+    instant uncanceled_at;   /* which was then */
+    unsigned no_policy;      /* enum retry_fallback: what it says itself */
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
@@ -399,6 +402,10 @@ void ledger_stream_over(struct ledger *l, const struct mstream *s);
 uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant now);
 uint32_t ledger_holds(const struct ledger *l, const struct mstream *s);
 
+/* A deletion or a cancel of all waiting jobs of a type, which began at `at`, was undone: what is
+ * not safe may be lost, and the change stay. The deletion was also of those that had ended. */
+void ledger_deletion_undone(struct ledger *l, unsigned type);
+void ledger_cancel_undone(struct ledger *l, unsigned type, instant at);
 /* Answers to claims were lost: there may be runs that nobody knows of. */
 void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);
 /* Everything that was acknowledged is safe now. */

@@ -170,4 +170,28 @@ void ledger_changes_lost(struct ledger *l, struct mjob *m)
         m->loose |= m->patched;
     if (m->rerun_seq > l->safe_seq)
         m->rerun_doubt = m->may_vanish = true; /* it has ended long ago, then */
+    m->may_vanish |= m->undeleted_seq > l->safe_seq;
+    if (m->uncanceled_seq > l->safe_seq)
+        ledger_ask_end(m, END_CANCEL, 0, m->uncanceled_at)->how = DOUBT;
+    m->undeleted_seq = m->uncanceled_seq = 0;
+}
+
+void ledger_deletion_undone(struct ledger *l, unsigned type)
+{
+    uint64_t seq = l->seq++;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->jobs[i]->type == type)
+            l->jobs[i]->undeleted_seq = seq;
+}
+
+void ledger_cancel_undone(struct ledger *l, unsigned type, instant at)
+{
+    uint64_t seq = l->seq++;
+    for (size_t i = 0; i < l->count; i++) {
+        struct mjob *m = l->jobs[i];
+        if (m->type != type || m->ended_seq)
+            continue;
+        m->uncanceled_seq = seq;
+        m->uncanceled_at = at;
+    }
 }

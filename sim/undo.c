@@ -310,6 +310,7 @@ void undo_in_silence(struct sim *s)
     s->may_fail = false;
     some_change(s, &ch);
     struct album before = photograph(s);
+    instant at = s->now;
     trace_line("kind %d of type %u is done, and undone", ch.c.kind, ch.type);
     if (ch.c.kind != CMD_REMOVE_WHERE)
         note(s, &ch);
@@ -327,10 +328,14 @@ void undo_in_silence(struct sim *s)
         check_outcomes(&ch);
         check_after(s, &ch, &before);
     }
-    if (ch.c.kind == CMD_REMOVE_WHERE)
+    if (ch.c.kind == CMD_CANCEL_WHERE)
+        ledger_cancel_undone(&s->ledger, ch.type, at);
+    if (ch.c.kind == CMD_REMOVE_WHERE) {
+        ledger_deletion_undone(&s->ledger, ch.type);
         note(s, &ch);
-    else if (s->ledger.bulk.running)
+    } else if (s->ledger.bulk.running) {
         ledger_bulk_end(&s->ledger);
+    }
     free(before.shots);
     quiet_audit(s);
 }
