@@ -20,11 +20,14 @@
 #define NS_IN_MS   1000000
 #define ASK_MS     200
 
-/* A session that is like any other, whatever the role and the database have set. */
+/* A session that is like any other, whatever the role and the database have set. One whose server
+ * is gone without a word ends within seconds there, too, with the locks that it holds. */
 #define SESSION                                                                                    \
-    "SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; "              \
+    "SET search_path = pg_catalog; SET statement_timeout = %lld; SET lock_timeout = 0; "           \
     "SET default_transaction_isolation = 'read committed'; "                                       \
-    "SET default_transaction_read_only = off; SET client_min_messages = warning"
+    "SET default_transaction_read_only = off; SET client_min_messages = warning; "                 \
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; " \
+    "SET tcp_user_timeout = 10000"
 
 /* --- time --- */
 
@@ -183,13 +186,15 @@ NODISCARD static struct err begin(struct pg *pg, const struct pg_settings *setti
 
 struct err pg_open(const struct pg_settings *settings, struct pg **out)
 {
+    char sql[512];
     struct pg *pg = ALLOC(struct pg);
     pg->timeout = settings->timeout.ms ? settings->timeout : (span){TIMEOUT_MS};
     struct err e = begin(pg, settings, pg_deadline(pg));
     if (e.code == ERR_OK) {
         PQsetNoticeReceiver(pg->conn, on_notice, pg);
         PQsetnonblocking(pg->conn, 1);
-        e = pg_script(pg, SESSION);
+        snprintf(sql, sizeof sql, SESSION, (long long)settings->bound.ms);
+        e = pg_script(pg, sql);
     }
     if (e.code != ERR_OK) {
         pg_close(pg);

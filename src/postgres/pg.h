@@ -33,6 +33,8 @@ struct pg_settings {
     const char *password_file; /* its first line is the password; NULL: none */
     const char *purpose;       /* one word, which PostgreSQL's list of connections shows */
     span timeout;              /* until an answer, and for the connection; 0: 10 s */
+    span bound; /* PostgreSQL itself gives a statement up after it, though nobody is there any more
+                   to be told; 0: never */
 };
 
 /* What a call may last: the end of it, by pg_now. */

@@ -28,6 +28,7 @@ struct member {
     mono noted;
     bool said; /* that it starts */
     bool complained;
+    int beats_here; /* of an owner that is not this server, and has its address */
     mono compared;  /* when clocks were */
     bool clock_off; /* it was said that PostgreSQL's is another one */
 };

@@ -19,6 +19,8 @@
 #define FAREWELL_MS 1000
 /* No statement may take longer: a peer that is gone must be noticed within a lease. */
 #define TIMEOUT_MIN_MS 500
+/* The first may be of a server that was killed: it was under way. */
+#define BEATS_OF_ANOTHER 3
 
 /* --- beginning and end --- */
 
@@ -134,9 +136,18 @@ static struct err prepare(struct member *m)
     return err_none();
 }
 
+/* What waits for a lock would be left waiting at each new connection, were it not given up. */
+static struct err open_within(const struct member *m, span timeout, struct pg **out)
+{
+    struct pg_settings pg = m->settings.pg;
+    pg.timeout = timeout;
+    pg.bound = m->settings.lease;
+    return pg_open(&pg, out);
+}
+
 struct err member_connect(struct member *m)
 {
-    TRY(pg_open(&m->settings.pg, &m->pg));
+    TRY(open_within(m, m->settings.pg.timeout, &m->pg));
     return prepare(m);
 }
 
@@ -148,9 +159,7 @@ void member_disconnect(struct member *m)
 
 static struct err connect_again(struct member *m)
 {
-    struct pg_settings pg = m->settings.pg;
-    pg.timeout = (span){(deadline(m).ns - pg_now().ns) / 1000000 + 1};
-    TRY(pg_open(&pg, &m->pg));
+    TRY(open_within(m, (span){(deadline(m).ns - pg_now().ns) / 1000000 + 1}, &m->pg));
     pg_until(m->pg, deadline(m));
     struct err err = prepare(m);
     if (err.code != ERR_OK)
@@ -215,6 +224,18 @@ static void end_looks(struct member *m, uint64_t wanted)
 
 /* --- a standby --- */
 
+/* The owner goes on renewing its lease, and other servers find this one at its address, which they
+ * and this one would ask in vain. One that was killed here before may have been heard once more. */
+static void doubt_address(struct member *m, const struct pg_shard *was, const struct pg_shard *now)
+{
+    if (!now->owned || strcmp(now->address, m->settings.address) != 0 || was->epoch != now->epoch)
+        m->beats_here = 0;
+    else if (was->beat != now->beat && ++m->beats_here == BEATS_OF_ANOTHER)
+        log_error("another server owns the jobs and says as well that it is at %s, so that nobody "
+                  "can be led to it: give each server an --advertise of its own",
+                  now->address);
+}
+
 /* Reads the shard; what is new of it counts from the moment at which it was there. */
 static struct err look(struct member *m, struct pg_shard *now)
 {
@@ -225,6 +246,8 @@ static struct err look(struct member *m, struct pg_shard *now)
     bool same = !first && was->epoch == now->epoch && was->beat == now->beat;
     bool back = !first && pg_shard_went_back(was, now);
     bool moved = first || was->owned != now->owned || strcmp(was->address, now->address) != 0;
+    if (!first)
+        doubt_address(m, was, now);
     m->state.lost = m->state.lost || back;
     m->state.shard = *now;
     pthread_mutex_unlock(&m->lock);

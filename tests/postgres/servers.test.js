@@ -7,7 +7,7 @@ const assert = require('node:assert');
 const http = require('node:http');
 const { describe, it, before, after } = require('node:test');
 const { Postgres } = require('./node.js');
-const { ask, sleep, tenax, together, until } = require('./servers.js');
+const { Member, ask, sleep, tenax, together, until } = require('./servers.js');
 
 const LEASE = ['--lease', '3s']; // over which a busy machine hears of everybody
 
@@ -338,6 +338,23 @@ describe('with access control', () => {
     await standby.until('owner');
     assert.strictEqual((await standby.ask('GET', '/jobs')).status, 401);
     assert.strictEqual((await standby.ask('GET', '/jobs', undefined, admin)).status, 200);
+  });
+});
+
+describe('two servers that say the same address', () => {
+  const args = [...LEASE, '--advertise', '127.0.0.1:9'];
+  let all;
+  before(async () => { all = await together(1, { args }); });
+  after(() => all?.stop());
+
+  it('are told of it', async () => {
+    const standby = new Member(all.postgres, args);
+    all.members.push(standby);
+    await standby.start();
+    const [owner] = all.members;
+    await until(() => /says as well that it is at http:\/\/127\.0\.0\.1:9/.test(standby.stderr), 'it is said');
+    assert.doesNotMatch(owner.stderr, /says as well/);
+    assert.strictEqual((await enqueue(owner, 'q', 1)).status, 201);
   });
 });
 

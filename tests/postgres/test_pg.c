@@ -217,6 +217,19 @@ static void an_answer_that_does_not_come_breaks_the_connection(void **state)
     assert_code(pg_script(*state, "SELECT 1"), ERR_POSTGRES);
 }
 
+static void a_statement_that_nobody_waits_for_is_given_up_by_postgres(void **state)
+{
+    static const struct pg_statement never = {"never", "SELECT pg_sleep(3600)"};
+    struct pg_settings settings = {.url = node.url, .bound = {50}};
+    struct pg *pg;
+    (void)state;
+    assert_ok(pg_open(&settings, &pg));
+    struct err e = pg_run(pg, &never, NULL, 0, NULL);
+    assert_code(e, ERR_POSTGRES);
+    assert_non_null(strstr(e.msg, "statement timeout"));
+    pg_close(pg);
+}
+
 static void a_connection_that_postgres_ends_is_broken(void **state)
 {
     static const struct pg_statement own = {"own", "SELECT pg_terminate_backend(pg_backend_pid())"};
@@ -284,6 +297,7 @@ int main(void)
         T(an_error_leaves_the_connection_as_it_was),
         T(a_warning_is_a_failure),
         T(an_answer_that_does_not_come_breaks_the_connection),
+        cmocka_unit_test(a_statement_that_nobody_waits_for_is_given_up_by_postgres),
         T(a_connection_that_postgres_ends_is_broken),
         cmocka_unit_test(a_server_that_is_not_there_is_an_error),
         cmocka_unit_test(a_host_that_does_not_answer_leaves_it_to_the_next_one),
