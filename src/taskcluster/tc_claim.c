@@ -148,23 +148,34 @@ static void add(struct work *w, const struct tc_task *t, uint32_t run, instant l
     tc_claimed_write(&w->answer, w->call, &k, true);
 }
 
-/* A task that was run before: its earlier runs are part of its status. */
+/* A run that it was given, of a task with earlier ones, which are part of its status. */
+struct reading {
+    struct work *work;
+    uint32_t run;
+};
+
+/* Meanwhile its claim may have ended, and the newest run be another worker's. */
 static void on_runs(void *ctx, const struct reply *r)
 {
-    struct work *w = ctx;
+    const struct reading *k = ctx;
+    struct work *w = k->work;
     struct tc_task t;
     w->expected--;
-    if (r->err.code == ERR_OK && tc_task_of(r, w->call->arena, &t) && t.run_count &&
-        t.runs[t.run_count - 1].outcome == OUTCOME_RUNNING)
-        add(w, &t, t.runs[t.run_count - 1].index, r->lease_end);
+    if (r->err.code == ERR_OK && tc_task_of(r, w->call->arena, &t) && t.run_count) {
+        const struct run *last = &t.runs[t.run_count - 1];
+        if (last->index == k->run && last->outcome == OUTCOME_RUNNING)
+            add(w, &t, k->run, r->lease_end);
+    }
     if (w->expected == 0)
         finish(w);
 }
 
-static void read_runs(struct work *w, struct id id)
+static void read_runs(struct work *w, const struct handout *h)
 {
+    struct reading *k = ARENA_NEW(w->call->arena, struct reading);
+    *k = (struct reading){w, h->run};
     struct command cmd = {
-        .kind = CMD_READ, .read = {.id = id, .runs = true}, .done = on_runs, .ctx = w};
+        .kind = CMD_READ, .read = {.id = h->job.id, .runs = true}, .done = on_runs, .ctx = k};
     w->expected++;
     backend_submit(w->call->tc->backend, &cmd);
 }
@@ -201,7 +212,7 @@ static void take_over(struct work *w, const struct handout *h)
     }
     note_holder(w->call, h);
     if (h->run > 0) {
-        read_runs(w, h->job.id);
+        read_runs(w, h);
         return;
     }
     t.runs = &first;
