@@ -160,6 +160,18 @@ NODISCARD static struct err err_of_lost(const struct rocks *r, const struct copy
                     p->seq, m->number, m->epoch, r->dir);
 }
 
+/* A reopen: what was acknowledged since the start, the copy may have forgotten, which is never
+ * synced. */
+NODISCARD static struct err check_acknowledged(const struct rocks *r, const struct pg_log_place *p)
+{
+    if (p->seq >= r->committed)
+        return err_none();
+    return err_make(ERR_POSTGRES_LOST,
+                    "PostgreSQL is at batch %" PRIu64 ", and %" PRIu64
+                    " was acknowledged: a fail-over or a restore has lost commits",
+                    p->seq, r->committed);
+}
+
 NODISCARD static struct err connect(struct foreign *f)
 {
     struct pg_settings s = f->settings.log.pg;
@@ -221,6 +233,15 @@ NODISCARD static struct err err_of_opening(struct rocks *r, struct err e)
     return e;
 }
 
+/* Whatever an opening has come to after the end of the lease does not count. */
+NODISCARD static struct err check_owned(const struct foreign *f, struct err e)
+{
+    const struct log_postgres_settings *s = &f->settings.log;
+    if (e.code == ERR_POSTGRES_LOST || !s->owned_until || pg_now().ns < s->owned_until(s->ctx).ns)
+        return e;
+    return err_make(ERR_FENCED, "the lease ended before the store was open");
+}
+
 /* --- opening --- */
 
 /* Damage is no error here. */
@@ -263,6 +284,7 @@ NODISCARD static struct err open_copy(struct rocks *r)
     TRY(look_at_copy(r, &found, &m));
     TRY(connect(f));
     TRY(pg_log_place(f->pg, f->settings.log.shard, m.epoch, &p));
+    TRY(check_acknowledged(r, &p));
     take_mark(r, &p);
     if (f->state.start == ROCKS_FOREIGN_KEPT)
         f->state.start = copy_mark_judge(found ? &m : NULL, f->settings.log.shard, &p);
@@ -360,7 +382,7 @@ struct err rocks_foreign_open(struct rocks *r)
         e = err_of_opening(r, e);
     pg_close(f->pg);
     f->pg = NULL;
-    TRY(e);
+    TRY(check_owned(f, e));
     r->hurt = 0;
     r->has_log = true;
     return start_records(r);

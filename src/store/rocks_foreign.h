@@ -11,7 +11,11 @@
  *   - any other, and a damaged one, is thrown away, and made anew from records and log;
  *   - one that has batches of its own that PostgreSQL lacks is proof that acknowledged commits were
  *     lost: ERR_POSTGRES_LOST, and it is left alone. With accept_loss it is set aside, as the
- * folder `cache-lost-EPOCH-BATCH`, and the store opens with what PostgreSQL has.
+ *     folder `cache-lost-EPOCH-BATCH`, and the store opens with what PostgreSQL has.
+ *
+ * A reopen that finds less than the store has acknowledged since it was opened fails with
+ * ERR_POSTGRES_LOST, whatever the copy has and accept_loss says. An opening that takes longer than
+ * the lease fails with ERR_FENCED.
  *
  * A thread with a connection of its own brings records up to date (store/records.h) and empties the
  * tables of the log that nobody needs. Commits are on the store's thread, always: notify is called

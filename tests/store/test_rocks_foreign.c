@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "base/rng.h"
+#include "postgres/pg_log.h"
 #include "postgres/pg_wire.h"
 #include "store/cm.h"
 #include "store/contract.h"
@@ -183,11 +184,13 @@ static void a_copy_from_before_the_log_begins_is_thrown_away(void **state)
 static void forget_after(struct place *p, int seq)
 {
     char sql[300];
-    snprintf(sql, sizeof sql,
-             "UPDATE tenax.shard SET seq = %d WHERE shard = %d; DELETE FROM tenax.log_0 WHERE "
-             "shard = %d AND seq > %d",
-             seq, p->shard, p->shard, seq);
+    snprintf(sql, sizeof sql, "UPDATE tenax.shard SET seq = %d WHERE shard = %d", seq, p->shard);
     pg_node_sql(&place_node, sql);
+    for (int i = 0; i < PG_LOG_TABLES; i++) { /* the log may have gone on in another one */
+        snprintf(sql, sizeof sql, "DELETE FROM tenax.log_%d WHERE shard = %d AND seq > %d", i,
+                 p->shard, seq);
+        pg_node_sql(&place_node, sql);
+    }
 }
 
 static void a_postgresql_that_has_lost_commits_is_told_from_a_stale_copy(void **state)
@@ -216,6 +219,17 @@ static void a_postgresql_that_has_lost_commits_is_told_from_a_stale_copy(void **
     p->accept_loss = false;
     place_open_again(p);
     place_expect_start(p, ROCKS_FOREIGN_KEPT, 0);
+}
+
+static void what_is_lost_once_the_store_is_open_was_accepted_by_nobody(void **state)
+{
+    struct place *p = *state;
+    p->accept_loss = true;
+    place_open_again(p);
+    scratch_put(p->s, "a", "1");
+    scratch_put(p->s, "b", "2");
+    forget_after(p, 1);
+    assert_code(store_reopen(p->s), ERR_POSTGRES_LOST);
 }
 
 /* As after the restore of a backup that was made right after the installation. */
@@ -332,6 +346,7 @@ static void nothing_is_acknowledged_after_the_lease(void **state)
     lease_is_over = true;
     batch_put(&b, STR("a"), STR("2"));
     assert_code(scratch_try_commit(p->s, &b, true), ERR_FENCED);
+    assert_code(store_reopen(p->s), ERR_FENCED);
     batch_fini(&b);
 }
 
@@ -430,6 +445,7 @@ int main(int argc, char *argv[])
         T(a_damaged_copy_is_made_anew),
         T(the_folder_of_another_kind_of_server_is_refused),
         T(a_postgresql_that_has_lost_commits_is_told_from_a_stale_copy),
+        T(what_is_lost_once_the_store_is_open_was_accepted_by_nobody),
         T(a_postgresql_that_has_forgotten_its_first_epochs_is_found_out),
         T(an_epoch_that_is_forgotten_without_a_commit_is_no_loss),
         T(a_copy_from_before_the_log_begins_is_thrown_away),
