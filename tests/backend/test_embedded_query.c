@@ -81,6 +81,18 @@ static void a_short_list_is_not_held_up_by_a_long_one(void **state)
     assert_int_equal(slow.count, 0);
 }
 
+static void a_change_of_many_jobs_takes_more_turns_than_a_list(void **state)
+{
+    Y;
+    add_many(y);
+    struct patch patch = {.set = PATCH_PRIORITY, .priority = 3};
+    struct answer a = {0};
+    yard_send(y, (struct command){.kind = CMD_PATCH_WHERE, .list = {.patch = &patch}}, &a);
+    assert_in_range(turns_until(y, &a), 14, 30);
+    assert_ok(a.err);
+    assert_int_equal(a.count, MANY);
+}
+
 static void a_list_meets_no_job_twice_that_moves_meanwhile(void **state)
 {
     Y;
@@ -480,6 +492,7 @@ int main(void)
         TEST(a_page_of_runs_ends_before_it_is_too_large),
         TEST(a_list_over_many_jobs_takes_several_turns),
         TEST(a_short_list_is_not_held_up_by_a_long_one),
+        TEST(a_change_of_many_jobs_takes_more_turns_than_a_list),
         TEST(a_list_meets_no_job_twice_that_moves_meanwhile),
         TEST(jobs_removed_during_a_list_are_left_out),
         TEST(filters_narrow_a_list),

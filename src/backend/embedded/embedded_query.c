@@ -12,16 +12,15 @@
 #include "core/engine_budget.h"
 #include "store/record.h"
 
-/* The work of a turn, for all scans together: about a millisecond. A job that is read costs more
- * than one that is passed over. */
-#define SLICE       1024
-#define COST_READ   4
-#define COST_PASSED 1
+/* The work of a turn, for all scans together: some milliseconds. A job that is read costs more than
+ * one that is passed over, and one that is changed, and kept so that this can be undone, most. */
+#define SLICE        1024
+#define COST_CHANGED 12
+#define COST_READ    4
+#define COST_PASSED  1
 
 /* The limit in bytes that are read and written: a slice ends after the job that reaches it. */
 #define SLICE_BYTES ((uint64_t)4 << 20)
-
-/* Payloads of a page; it ends early rather than take more memory. */
 
 #define ALL_STATUSES ((1u << STATUS_COUNT) - 1)
 #define BIT(status)  (1u << STATUS_##status)
@@ -359,8 +358,11 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
             break;
         }
         spent += maybe ? COST_READ : COST_PASSED;
+        size_t count = scan->count;
         if (maybe)
             err = look_at(b, scan, next, scratch);
+        if (scan->operation && scan->count > count)
+            spent += COST_CHANGED;
         scan->at = (struct id_place){true, next};
         scan->seen++;
         if (has_looked_enough(scan))
