@@ -225,6 +225,33 @@ static void a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing(void *
     assert_int_equal(a.came, 0);
 }
 
+static enum err_code reopens_with;
+
+static struct err reopen_with_code(struct store *s)
+{
+    (void)s;
+    return err_make(reopens_with, "this is over");
+}
+
+/* Another server has the jobs, or PostgreSQL has lost commits. */
+static void a_store_that_nobody_gives_back_is_not_waited_for(void **state)
+{
+    Y;
+    const enum err_code over[] = {ERR_FENCED, ERR_POSTGRES_LOST};
+    struct answer a = {0};
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    yard_settle(y);
+    y->vt.reopen = reopen_with_code;
+    reopens_with = ERR_POSTGRES; /* it may come back */
+    y->now.ms += REOPEN_MS;
+    assert_ok(backend_turn(y->b));
+    for (size_t i = 0; i < sizeof over / sizeof *over; i++) {
+        reopens_with = over[i];
+        y->now.ms += REOPEN_MS;
+        assert_code(backend_turn(y->b), over[i]);
+    }
+}
+
 /* --- a disk that gets full --- */
 
 static void set_space(struct yard *y, int64_t bytes)
@@ -646,6 +673,7 @@ int main(void)
         TEST(a_store_that_opens_on_a_full_disk_is_read_until_there_is_room),
         TEST(a_recovery_that_fails_half_way_leaves_no_events_behind),
         TEST(a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing),
+        TEST(a_store_that_nobody_gives_back_is_not_waited_for),
         TEST(below_the_reserve_new_work_is_refused_and_old_work_can_end),
         TEST(below_half_the_reserve_only_removals_are_accepted),
         TEST(a_stream_gets_its_job_by_itself_when_there_is_room_again),

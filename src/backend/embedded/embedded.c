@@ -240,10 +240,16 @@ void embedded_start_over(struct embedded *b, const struct err *why)
     embedded_streams_end(b);
 }
 
-static void try_reopen(struct embedded *b)
+/* What another try cannot change: another server has the jobs, or PostgreSQL has lost commits. */
+static bool is_over(const struct err *e)
+{
+    return e->code == ERR_FENCED || e->code == ERR_POSTGRES_LOST;
+}
+
+static struct err try_reopen(struct embedded *b)
 {
     if (b->now.ms < b->retry_reopen.ms)
-        return;
+        return err_none();
     b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     b->free_space = -1;
     embedded_ahead_close(b);
@@ -253,7 +259,7 @@ static void try_reopen(struct embedded *b)
     if (err.code == ERR_DISK_FULL)
         b->failure = err;
     if (err.code != ERR_OK)
-        return;
+        return is_over(&err) ? err : err_none();
     embedded_index_drop(b);
     engine_free(b->engine);
     b->engine = NULL;
@@ -261,6 +267,7 @@ static void try_reopen(struct embedded *b)
     err = embedded_recover(b);
     if (err.code != ERR_OK)
         embedded_scan_abort_all(b, &err);
+    return err_none();
 }
 
 /* --- turns --- */
@@ -421,7 +428,7 @@ static struct err turn(struct backend *base)
         embedded_meter_durable(b, durable);
     }
     if (b->health == HEALTH_FAILED)
-        try_reopen(b);
+        TRY(try_reopen(b));
     if (b->hurt)
         return mended(b, &durable, err_make(ERR_CORRUPT, "damage to the disk"));
     struct err err = b->clock.reset_done        ? turn_clock_back(b, &durable)
