@@ -314,6 +314,13 @@ static struct err hand_out(struct embedded *b)
     return many ? err_none() : engine_dispatch(b->engine, b->now, &b->building->arena);
 }
 
+/* A cursor that is opened now would wait until the tables have what is durable, and hold the turn
+ * up meanwhile. The end of the commit makes another turn. */
+static bool awaits_tables(const struct embedded *b)
+{
+    return b->committing && b->committing->released;
+}
+
 static struct err advance(struct embedded *b)
 {
     embedded_check_space(b);
@@ -332,7 +339,8 @@ static struct err advance(struct embedded *b)
     bool more_expired;
     TRY(embedded_kv_expire(b, &more_expired));
     b->more_due |= more_expired;
-    TRY(embedded_scan_step(b));
+    if (!awaits_tables(b))
+        TRY(embedded_scan_step(b));
     TRY(embedded_intake_step(b));
     embedded_successes_step(b);
     bool more;
@@ -473,7 +481,7 @@ static bool engine_or_purge_due(const struct embedded *b, instant *at)
 /* Something that goes on in every turn until it is done. */
 static bool has_slices(const struct embedded *b)
 {
-    return !list_is_empty(&b->scans) || !list_is_empty(&b->intakes) ||
+    return (!list_is_empty(&b->scans) && !awaits_tables(b)) || !list_is_empty(&b->intakes) ||
            !list_is_empty(&b->successes);
 }
 
