@@ -11,7 +11,8 @@
 
 #define SPACE   STR("api.canary")
 #define KEPT_MS ((int64_t)7 * 24 * 3600 * 1000) /* after the end */
-#define PAGE    256
+#define PAGE    256                             /* events */
+#define COUNTED 4096                            /* where they are only counted */
 
 /* --- as answers --- */
 
@@ -363,6 +364,7 @@ static void on_rest(void *ctx, const struct reply *r)
     struct canary *c = ctx;
     c->busy = false;
     c->again = r->err.code != ERR_OK;
+    c->uncounted = c->again;
     if (r->err.code == ERR_STORE || r->err.code == ERR_DISK_FULL || r->err.code == ERR_STOPPING)
         return;
     c->retried += r->count;
@@ -373,6 +375,43 @@ static void on_rest(void *ctx, const struct reply *r)
     c->again = false;
 }
 
+static void retry_rest(struct canary *c)
+{
+    c->busy = true;
+    submit_list(c, CMD_RERUN_WHERE, 1, on_rest);
+}
+
+static void count_rest(struct canary *c);
+
+static void on_counted(void *ctx, const struct event_page *p)
+{
+    struct canary *c = ctx;
+    c->read = NULL;
+    if (p->err.code == ERR_STOPPING)
+        return;
+    c->again = p->err.code != ERR_OK;
+    if (c->again)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        c->retried += p->events[i].event == EVENT_RERUN && !find_job(c, p->events[i].id);
+    c->since = p->last;
+    c->uncounted = p->more;
+    if (p->more)
+        count_rest(c);
+    else
+        retry_rest(c);
+}
+
+/* Some of the rest may have been retried when the server stopped, or its disk failed, before that
+ * was told: the events say how many. Their number goes on from what the canaries were last seen to
+ * do. */
+static void count_rest(struct canary *c)
+{
+    const struct event_read_spec spec = {
+        .since = c->since, .limit = COUNTED, .done = on_counted, .ctx = c};
+    c->read = backend_events(c->hub->api->backend, &spec);
+}
+
 static void go_on(struct canary *c)
 {
     c->again = false;
@@ -380,10 +419,10 @@ static void go_on(struct canary *c)
         keep(c, (struct str){0});
     else if (c->state == STATE_CANARY)
         retry_canaries(c, on_begun);
-    else if (c->state == STATE_REST) {
-        c->busy = true;
-        submit_list(c, CMD_RERUN_WHERE, 1, on_rest);
-    }
+    else if (c->state == STATE_REST && c->uncounted)
+        count_rest(c);
+    else if (c->state == STATE_REST)
+        retry_rest(c);
 }
 
 static void tell(const struct canary *c)

@@ -78,5 +78,6 @@ bool api_canary_load(struct canary *c, const struct kv_entry *e)
         ok = id_parse(take_line(&text), &job->id).code == ERR_OK;
     }
     c->known = true;
+    c->uncounted = c->state == STATE_REST;
     return ok;
 }

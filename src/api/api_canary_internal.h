@@ -23,6 +23,7 @@ struct canary {
     bool known;                    /* it is durable, and shown */
     bool busy;                     /* a change of jobs is under way for it */
     bool again;                    /* to go on with at the next heartbeat */
+    bool uncounted;                /* some of the rest may have been retried already */
     instant began, ended;
     uint64_t since; /* the newest event that was looked at */
     uint32_t rate;  /* of the rest; 0: all at once */
