@@ -403,9 +403,10 @@ uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant no
 uint32_t ledger_holds(const struct ledger *l, const struct mstream *s);
 
 /* A deletion or a cancel of all waiting jobs of a type, which began at `at`, was undone: what is
- * not safe may be lost, and the change stay. The deletion was also of those that had ended. */
+ * not safe may be lost, and the change stay. The deletion was also of those that had ended; with
+ * `gangs` members of gangs may have been left canceled. */
 void ledger_deletion_undone(struct ledger *l, unsigned type);
-void ledger_cancel_undone(struct ledger *l, unsigned type, instant at);
+void ledger_cancel_undone(struct ledger *l, unsigned type, instant at, bool gangs);
 /* Answers to claims were lost: there may be runs that nobody knows of. */
 void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);
 /* Everything that was acknowledged is safe now. */

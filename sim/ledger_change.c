@@ -184,7 +184,7 @@ void ledger_deletion_undone(struct ledger *l, unsigned type)
             l->jobs[i]->undeleted_seq = seq;
 }
 
-void ledger_cancel_undone(struct ledger *l, unsigned type, instant at)
+void ledger_cancel_undone(struct ledger *l, unsigned type, instant at, bool gangs)
 {
     uint64_t seq = l->seq++;
     for (size_t i = 0; i < l->count; i++) {
@@ -193,5 +193,7 @@ void ledger_cancel_undone(struct ledger *l, unsigned type, instant at)
             continue;
         m->uncanceled_seq = seq;
         m->uncanceled_at = at;
+        if (gangs && m->gang)
+            ledger_ask_end(m, END_CANCEL, 0, at)->how = DOUBT;
     }
 }

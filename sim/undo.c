@@ -255,12 +255,18 @@ static void check_outcomes(const struct change *ch)
 
 /* --- the comparison --- */
 
-static void compare(const struct sim *s, const struct shot *was, const struct shot *is)
+/* *gangs: how many more jobs may have been left as they are because the rest of their gang runs. */
+static void compare(const struct sim *s, const struct shot *was, const struct shot *is,
+                    uint64_t *gangs)
 {
     if (was->status == STATUS_IN_FLIGHT || is->status == STATUS_IN_FLIGHT || is->runs != was->runs)
         return; /* a worker had it meanwhile, or its stream was cut off */
     bool due = was->status == STATUS_SCHEDULED && is->status == STATUS_READY &&
                is->ready_at.ms <= s->now.ms;
+    if (was->gang && *gangs && 1u << was->status & WAITING && is->status == STATUS_DEAD) {
+        --*gangs;
+        return;
+    }
     PROMISE(is->status == was->status || due, "UNDO", "a job is %s, and was %s",
             lifecycle_status_name(is->status), lifecycle_status_name(was->status));
     PROMISE(is->look == was->look, "UNDO", "a job that is %s is not what it was",
@@ -270,14 +276,16 @@ static void compare(const struct sim *s, const struct shot *was, const struct sh
 static void check_after(struct sim *s, const struct change *ch, const struct album *before)
 {
     struct album after = photograph(s);
-    bool gangs = ch->undo.outcomes[UNDO_GANG] > 0;
+    uint64_t refused = ch->undo.outcomes[UNDO_GANG];
+    bool gangs = refused > 0;
+    uint64_t canceled = ch->c.kind == CMD_CANCEL_WHERE ? refused : 0;
     size_t at = 0;
     for (size_t i = 0; i < before->count; i++) {
         const struct shot *was = &before->shots[i];
         bool there = at < after.count && id_eq(after.shots[at].id, was->id);
         bool ended = 1u << was->status & ENDED;
         if (there)
-            compare(s, was, &after.shots[at++]);
+            compare(s, was, &after.shots[at++], &canceled);
         else
             PROMISE((ended && was->purge_at.ms <= s->now.ms) || (was->gang && gangs) ||
                         was->status == STATUS_IN_FLIGHT,
@@ -329,7 +337,7 @@ void undo_in_silence(struct sim *s)
         check_after(s, &ch, &before);
     }
     if (ch.c.kind == CMD_CANCEL_WHERE)
-        ledger_cancel_undone(&s->ledger, ch.type, at);
+        ledger_cancel_undone(&s->ledger, ch.type, at, ch.undo.outcomes[UNDO_GANG] > 0);
     if (ch.c.kind == CMD_REMOVE_WHERE) {
         ledger_deletion_undone(&s->ledger, ch.type);
         note(s, &ch);
