@@ -9,7 +9,7 @@
 
 enum rootdir_kind {
     ROOTDIR_USED, /* a server has kept jobs in it */
-    ROOTDIR_ANY,  /* or it is empty, and a server will */
+    ROOTDIR_ANY,  /* or it is empty, and a server will; or its server keeps them elsewhere */
 };
 
 /* ERR_USAGE: there is no such folder, or it is something else. */

@@ -341,6 +341,24 @@ describe('with access control', () => {
   });
 });
 
+describe('a server that has stopped', () => {
+  let all;
+  before(async () => { all = await together(1, { args: LEASE }); });
+  after(() => all?.stop());
+
+  it('knows the token that was made in its root directory meanwhile', async () => {
+    const [member] = all.members;
+    await member.kill('SIGTERM');
+    const made = await tenax(['token', 'create', '--role', 'admin', '--root-dir', member.dir]);
+    assert.strictEqual(made.code, 0, made.stderr);
+    await member.start();
+    await member.until('owner');
+    assert.strictEqual((await member.ask('GET', '/jobs')).status, 401);
+    const headers = { Authorization: `Bearer ${made.stdout.trim()}` };
+    assert.strictEqual((await member.ask('GET', '/jobs', undefined, headers)).status, 200);
+  });
+});
+
 describe('two servers that say the same address', () => {
   const args = [...LEASE, '--advertise', '127.0.0.1:9'];
   let all;
