@@ -111,6 +111,8 @@ NODISCARD static struct err open_copy(struct copies *c)
     struct copy *k = c->settings.kept;
     struct pg_log_place place;
     TRY(ask(c, &place, false));
+    if (place.seq < c->durable)
+        return err_make(ERR_POSTGRES_LOST, "batch %lu was acknowledged", c->durable);
     if (!c->opened)
         c->opened_at = place.seq;
     c->opened = true;
@@ -124,13 +126,22 @@ NODISCARD static struct err open_copy(struct copies *c)
     return e.code == ERR_CORRUPT ? make_anew(c, &place) : e;
 }
 
+/* As rocks_foreign_open. */
+NODISCARD static struct err check_owned(const struct copies *c, struct err e)
+{
+    const struct log_postgres_settings *s = &c->settings.log;
+    if (e.code == ERR_POSTGRES_LOST || pg_now().ns < s->owned_until(s->ctx).ns)
+        return e;
+    return err_make(ERR_FENCED, "the lease ended before the store was open");
+}
+
 /* A gap in the log is what another server leaves that has taken the shard meanwhile. */
 NODISCARD static struct err open_all(struct copies *c)
 {
-    struct err e = open_copy(c);
+    struct err e = open_copy(c), settled = err_none();
     if (e.code == ERR_CORRUPT)
-        TRY(ask(c, NULL, true));
-    return e;
+        settled = ask(c, NULL, true);
+    return check_owned(c, settled.code == ERR_OK ? e : settled);
 }
 
 /* --- commits --- */
@@ -213,13 +224,25 @@ static bool reap(struct store *s, struct err *result)
     return true;
 }
 
+/* Tables are never synced: nothing of them may be left. If it cannot be opened, reads go on with
+ * what they had. */
 static struct err reopen(struct store *s)
 {
     struct copies *c = copy_of(s);
+    struct copy *k = c->settings.kept, before = *k;
+    bool forgets = servers_chance(50);
     if (c->log)
         log_close(c->log);
     c->log = NULL;
+    if (forgets)
+        *k = (struct copy){0};
     c->failure = open_all(c);
+    if (forgets && c->failure.code == ERR_OK) {
+        drop_tables(&before);
+    } else if (forgets) {
+        drop_tables(k);
+        *k = before;
+    }
     return c->failure;
 }
 

@@ -23,7 +23,6 @@ struct pg {
     mono began;              /* the call under way */
     struct pstatement *sent; /* without an answer that was read */
     struct pstatement *read; /* whose answer was read last */
-    bool silent;             /* what was sent does not arrive */
     struct fiber *waiter;
 };
 
@@ -87,7 +86,7 @@ void servers_cut(struct pg *pg)
 void servers_answered(struct pg *pg, const struct pstatement *s)
 {
     wake(pg, s->at);
-    if (servers_is_cut_off(pg->process))
+    if (servers_cut_off_for(pg->process) > 0)
         servers_break(pg);
 }
 
@@ -135,12 +134,7 @@ NODISCARD static struct err send(struct pg *pg, struct pstatement s)
     s.node = pg->process->node;
     pg->began = pg_now();
     pg->sent = pdouble_send(pg, &s, servers_now());
-    pg->silent = servers_is_cut_off(pg->process);
-    if (pg->silent) {
-        pg->sent->from = NULL;
-        pg->sent->dropped = true;
-        pg->sent = NULL;
-    }
+    pg->sent->at += servers_cut_off_for(pg->process); /* it is sent again until it arrives */
     return err_none();
 }
 
@@ -169,7 +163,7 @@ static struct err err_of(const struct pstatement *s)
 NODISCARD static struct err receive(struct pg *pg, struct pstatement **answer)
 {
     while (!has_answer(pg)) {
-        if (pg_is_broken(pg) || (!pg->sent && !pg->silent))
+        if (pg_is_broken(pg) || !pg->sent)
             return broken("the connection broke");
         mono end = end_of(pg);
         if (pg_now().ns >= end.ns) {

@@ -516,7 +516,8 @@ void clients_finish(void)
         servers_pass(200 * MS);
         while (tickets() > 0)
             servers_pass(20 * MS);
-        done = list_all() && w->unfinished == 0 && w->pg.now.inbox_count == 0;
+        bool taken = w->pg.now.inbox_count == 0; /* before the list, which must have them */
+        done = list_all() && w->unfinished == 0 && taken;
     }
     for (unsigned i = 0; i < w->job_count; i++)
         PROMISE(w->jobs[i].there != SURE || w->jobs[i].seen, "I2", "job %u is lost", i);

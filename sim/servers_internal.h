@@ -157,7 +157,8 @@ struct process *servers_process_of(const struct pg *pg);
 void servers_break(struct pg *pg);
 void servers_connected(struct pg *pg);
 void servers_disconnected(struct pg *pg);
-bool servers_is_cut_off(const struct process *p);
+/* In nanoseconds. */
+int64_t servers_cut_off_for(const struct process *p);
 void servers_leased(struct process *p, mono from);
 
 /* --- servers_clients.c: clients, and the ledger that judges --- */

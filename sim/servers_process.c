@@ -135,9 +135,10 @@ void servers_cut_all(void)
             cut_connections(sworld->nodes[i].process);
 }
 
-bool servers_is_cut_off(const struct process *p)
+int64_t servers_cut_off_for(const struct process *p)
 {
-    return node_of(p)->cut_off_until > sworld->now;
+    int64_t left = node_of(p)->cut_off_until - sworld->now;
+    return left > 0 ? left : 0;
 }
 
 void servers_leased(struct process *p, mono from)
@@ -176,10 +177,11 @@ static void run_member(void *ctx)
 static void run_commits(void *ctx)
 {
     struct process *p = ctx;
-    while (!p->dead) {
+    struct fiber *loop = p->fibers[F_MAIN]; /* it may wait for a commit after its end */
+    while (!fiber_has_ended(loop)) {
         if (p->store)
             copy_commit_step(p->store);
-        if (!p->dead)
+        if (!fiber_has_ended(loop))
             fiber_sleep(FIBER_NEVER);
     }
 }
@@ -252,12 +254,14 @@ NODISCARD static struct err open_backend(struct process *p)
     struct snode *n = node_of(p);
     struct copy_mark before = n->copy.mark;
     p->epoch = p->member->state.epoch;
-    const struct copy_settings copy = {
-        .kept = &n->copy,
-        .log = {.epoch = p->epoch, .owned_until = member_owned_until, .ctx = p->member},
-        .accept_loss = n->accept,
-        .notify = wake_main,
-        .ctx = p};
+    const struct copy_settings copy = {.kept = &n->copy,
+                                       .log = {.epoch = p->epoch,
+                                               .owned_until = member_owned_until,
+                                               .connections = member_connections,
+                                               .ctx = p->member},
+                                       .accept_loss = n->accept,
+                                       .notify = wake_main,
+                                       .ctx = p};
     TRY(copy_open(&copy, &p->store));
     check_copy(p, &before);
     n->accept = false;
@@ -373,6 +377,8 @@ static void run_main(void *ctx)
     backend_free(p->backend);
     if (p->store)
         store_close(p->store);
+    p->store = NULL;
+    fiber_wake(p->fibers[F_COMMIT], sworld->now);
 }
 
 /* --- beginning and end --- */
