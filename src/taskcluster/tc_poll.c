@@ -317,15 +317,9 @@ static void warn_of(const struct tc_message *m)
                  STR_ARG(tc_message_task(m)), m->run, DEQUEUES_WARN);
 }
 
-/* While this poll was under way, for longer than its messages were invisible, another one may have
- * been given one of them, and may have stored that. */
-static bool is_newest(const struct poll *p, const struct tc_message *got)
-{
-    const struct tc_message *m = tc_mailbox_find(p->box, tc_message_id(got));
-    return m && m->receipt == got->receipt;
-}
-
-/* The answer leaves when what it says is stored. */
+/* The answer leaves when what it says is stored. While this poll was under way, for longer than its
+ * messages were invisible, another one may have been given one of them: then the newer state is
+ * stored, as nobody knows whether it is already. */
 static void finish(struct poll *p)
 {
     struct tc_call *c = p->call;
@@ -339,9 +333,10 @@ static void finish(struct poll *p)
         write_message(b, m);
         warn_of(m);
         c->tc->polled.repeated += m->count == DEQUEUES_WARN + 1;
-        if (!is_newest(p, m))
+        const struct tc_message *newest = tc_mailbox_find(p->box, tc_message_id(m));
+        if (!newest)
             continue;
-        write_entry(&value, m);
+        write_entry(&value, newest);
         changes[changed++] =
             (struct kv_change){.entry = {STR(MESSAGES), entry_key(c, p->name, m),
                                          arena_copy(c->arena, buf_view(&value)), m->expires, 0},
