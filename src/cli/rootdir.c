@@ -38,6 +38,11 @@ struct err rootdir_check(const char *dir, enum rootdir_kind kind)
     closedir(d);
     if (c.used || (kind == ROOTDIR_ANY && (c.served || !c.other)))
         return err_none();
+    if (c.served)
+        return err_make(ERR_USAGE,
+                        "%.150s has no jobs: the server that was there keeps none in it, as with "
+                        "--postgres",
+                        dir);
     return err_make(ERR_USAGE, "%.150s is not a root directory: it %s", dir,
                     c.other ? "has no file CURRENT" : "is empty");
 }

@@ -10,7 +10,7 @@ const fs = require('node:fs');
 const net = require('node:net');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { Server, makeDir, ownAddress, run, useServer } = require('./harness');
+const { Server, makeDir, notOn, ownAddress, run, useServer } = require('./harness');
 
 const BIN = path.resolve(process.env.TENAX_BIN || path.join(__dirname, '../../build/tenax'));
 
@@ -132,6 +132,9 @@ describe('a root directory', () => {
         fs.mkdirSync(at('empty'));
         fs.mkdirSync(at('other'));
         fs.writeFileSync(at('other/file'), 'x');
+        fs.mkdirSync(at('member')); /* of several servers */
+        fs.mkdirSync(at('member/cache'));
+        fs.writeFileSync(at('member/issuer-key'), 'x');
         const token = ['token', 'create', '--role', 'admin'];
         const cases = [[['check'], 'typo', /there is no such folder/], [['check'], 'empty', /it is empty/],
             [['check'], 'other', /no file CURRENT/], [['check'], 'other/file', /Not a directory/],
@@ -143,14 +146,18 @@ describe('a root directory', () => {
             assert.ok(end.stderr.includes(`${at(name)} is not a root directory`), end.stderr);
             assert.equal(end.stdout, '');
         }
-        assert.deepEqual(list(dir), ['empty', 'other']);
+        assert.deepEqual(list(dir), ['empty', 'member', 'other']);
         assert.deepEqual([list(at('empty')), list(at('other'))], [[], ['file']]);
+        const none = await run(['check', at('member')]);
+        assert.equal(none.code, 2, none.stderr);
+        assert.match(none.stderr, /has no jobs.*--postgres/);
         const early = await run([...token, '--root-dir', at('empty')]);
         assert.equal(early.code, 0, early.stderr);
         assert.deepEqual(list(at('empty')), ['new-tokens'], 'for the server that will start there');
     });
 
-    it('is_named_by_a_word_an_option_or_the_variable', async (t) => {
+    it('is_named_by_a_word_an_option_or_the_variable',
+        notOn('postgres', 'there is none with jobs in it'), async (t) => {
         const server = await new Server().start();
         t.after(() => server.clean());
         const root = path.join(server.dir, 'root');
