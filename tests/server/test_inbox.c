@@ -57,10 +57,19 @@ static void open_backend(struct fixture *f)
     assert_ok(inbox_new(&inbox, &f->inbox));
 }
 
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
 static void close_backend(struct fixture *f)
 {
     inbox_stop(f->inbox);
     api_stop(f->api);
+    uv_walk(uv_default_loop(), close_handle, NULL); /* they are the API's */
+    uv_run(uv_default_loop(), UV_RUN_DEFAULT);
     api_free(f->api);
     backend_free(f->backend);
     inbox_free(f->inbox);
