@@ -76,6 +76,40 @@ static void a_job_can_be_taken_and_ended_while_its_enqueue_is_on_its_way(void **
     assert_int_equal(yard_status(y, a.ids[0]), STATUS_GONE);
 }
 
+/* As after a fail-over of PostgreSQL that has lost the commit. */
+static void a_row_of_the_inbox_that_comes_again_adds_no_job(void **state)
+{
+    Y;
+    const struct id id = {(uint64_t)y->now.ms << 16, 1};
+    struct enqueue spec = yard_spec("q");
+    struct command c = {.kind = CMD_ENQUEUE, .enqueue = {&spec, 1, NULL}};
+    struct answer first = {0}, again = {0}, done = {0};
+    struct stream s = {0};
+    spec.id = id;
+    spec.receipt = 7;
+    spec.completed_retention.ms = 60000;
+    yard_ask(y, c, &first);
+    assert_ok(first.err);
+    for (int i = 0; i < 2; i++) {
+        unsigned before = y->commits;
+        yard_ask(y, c, &again);
+        assert_ok(again.err);
+        assert_true(again.count == 1 && id_eq(again.ids[0], id));
+        assert_int_equal(y->commits, before + 1); /* which finds out */
+        uint64_t counts[STATUS_COUNT];
+        engine_count(embedded_engine(y->b), STR("q"), counts);
+        assert_int_equal(counts[STATUS_READY] + counts[STATUS_IN_FLIGHT], 1);
+        if (i == 0)
+            yard_stream(y, "q", 1, &s);
+        yard_settle(y);
+    }
+    yard_ask(y, run_cmd(CMD_SUCCEED, id), &done);
+    assert_ok(done.err);
+    yard_ask(y, c, &again);
+    assert_ok(again.err);
+    assert_int_equal(yard_status(y, id), STATUS_COMPLETED);
+}
+
 static void commits_are_synced_unless_the_operator_chose_otherwise(void **state)
 {
     Y;
@@ -204,6 +238,7 @@ int main(void)
         TEST(all_commands_of_a_turn_share_one_commit),
         TEST(the_next_batch_is_stepped_while_one_commits),
         TEST(a_job_can_be_taken_and_ended_while_its_enqueue_is_on_its_way),
+        TEST(a_row_of_the_inbox_that_comes_again_adds_no_job),
         TEST(commits_are_synced_unless_the_operator_chose_otherwise),
         TEST(enqueues_alone_are_synced_if_the_operator_says_so),
         TEST(a_stream_is_not_handed_much_more_than_has_left),

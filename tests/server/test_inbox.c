@@ -13,6 +13,7 @@
 #include "backend/embedded/embedded.h"
 #include "base/alloc.h"
 #include "base/id.h"
+#include "postgres/pg_log.h"
 #include "store/cm.h"
 #include "store/place.h"
 
@@ -253,6 +254,37 @@ static void who_has_lost_the_shard_takes_nothing(void **state)
     pg_node_sql(&place_node, "DELETE FROM tenax.inbox");
 }
 
+/* The rows that a lost commit had taken are there again, and their jobs are here. */
+static void a_postgresql_that_has_lost_a_commit_is_found_out(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = err_none();
+    char sql[200];
+    for (int i = 0; i < 50; i++)
+        turn(f);
+    int64_t seq = pg_node_ask(&place_node, "SELECT seq FROM tenax.shard WHERE shard = 0");
+    enqueue(f, "{}");
+    pg_node_sql(&place_node, "CREATE TABLE tenax.rows_before AS SELECT * FROM tenax.inbox");
+    await_taken(f, 1);
+    for (int i = 0; i < PG_LOG_TABLES; i++) {
+        snprintf(sql, sizeof sql, "DELETE FROM tenax.log_%d WHERE shard = 0 AND seq > %lld", i,
+                 (long long)seq);
+        pg_node_sql(&place_node, sql);
+    }
+    snprintf(sql, sizeof sql, "UPDATE tenax.shard SET seq = %lld WHERE shard = 0", (long long)seq);
+    pg_node_sql(&place_node, sql);
+    pg_node_sql(&place_node, "INSERT INTO tenax.inbox OVERRIDING SYSTEM VALUE "
+                             "SELECT * FROM tenax.rows_before; DROP TABLE tenax.rows_before");
+    while (e.code == ERR_OK) {
+        inbox_turn(f->inbox);
+        e = backend_turn(f->backend);
+        poll(NULL, 0, 1);
+    }
+    assert_code(e, ERR_POSTGRES_LOST);
+    assert_int_equal(count("inbox"), 1);
+    pg_node_sql(&place_node, "DELETE FROM tenax.inbox");
+}
+
 static void who_sleeps_is_woken(void **state)
 {
     struct fixture *f = *state;
@@ -275,6 +307,7 @@ int main(void)
         T(one_that_is_refused_is_kept_with_the_reason),
         T(another_owner_finds_what_was_not_taken),
         T(who_has_lost_the_shard_takes_nothing),
+        T(a_postgresql_that_has_lost_a_commit_is_found_out),
         T(who_sleeps_is_woken),
     };
     pg_node_start(&place_node, NULL);

@@ -105,9 +105,34 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c)
         embedded_handle(b, c);
 }
 
+/* A row of PostgreSQL's inbox that is there although its job is: PostgreSQL has lost the commit
+ * that took the row, or somebody has put it in again. It is taken once more, without a second job,
+ * in a commit that finds out which. */
+static bool answer_taken(struct embedded *b, const struct command *c)
+{
+    const struct enqueue *spec = c->enqueue.specs;
+    struct arena *a = &b->building->arena;
+    struct job_extent extent;
+    struct job job;
+    if (c->enqueue.count != 1 || !spec->receipt)
+        return false;
+    struct err err = engine_read(b->engine, b->now, spec->id, false, a, &job, &extent);
+    if (err.code == ERR_NOT_FOUND)
+        return false;
+    struct reply *r = embedded_effect(b, c->done, c->ctx);
+    r->err = embedded_met(b, &err);
+    if (err.code != ERR_OK)
+        return true;
+    r->count = 1;
+    r->enqueued = ARENA_NEW(a, struct enqueued);
+    *r->enqueued = (struct enqueued){.job = job, .duplicate = true};
+    embedded_give_receipts(b, spec, r->count);
+    return true;
+}
+
 static void enqueue(struct embedded *b, const struct command *c)
 {
-    if (embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx))
+    if (embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx) || answer_taken(b, c))
         return;
     if (embedded_intake_is_wanted(b, c)) {
         embedded_intake_start(b, c);
