@@ -240,14 +240,14 @@ static void doubt_address(struct member *m, const struct pg_shard *was, const st
 static struct err look(struct member *m, struct pg_shard *now)
 {
     TRY(pg_shard_read(m->pg, m->settings.shard, now));
+    if (m->seen_since.ns)
+        doubt_address(m, &m->state.shard, now); /* which only this thread writes */
     pthread_mutex_lock(&m->lock);
     const struct pg_shard *was = &m->state.shard;
     bool first = m->seen_since.ns == 0;
     bool same = !first && was->epoch == now->epoch && was->beat == now->beat;
     bool back = !first && pg_shard_went_back(was, now);
     bool moved = first || was->owned != now->owned || strcmp(was->address, now->address) != 0;
-    if (!first)
-        doubt_address(m, was, now);
     m->state.lost = m->state.lost || back;
     m->state.shard = *now;
     pthread_mutex_unlock(&m->lock);

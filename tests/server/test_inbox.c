@@ -238,18 +238,24 @@ static void another_owner_finds_what_was_not_taken(void **state)
     assert_int_equal(count("inbox"), 0);
 }
 
-static void who_has_lost_the_shard_takes_nothing(void **state)
+/* The error that ends the turns. */
+static struct err last_turn(struct fixture *f)
 {
-    struct fixture *f = *state;
-    place_take(0);
-    enqueue(f, "{}");
     struct err e = err_none();
     while (e.code == ERR_OK) {
         inbox_turn(f->inbox);
         e = backend_turn(f->backend);
         poll(NULL, 0, 1);
     }
-    assert_code(e, ERR_FENCED);
+    return e;
+}
+
+static void who_has_lost_the_shard_takes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    place_take(0);
+    enqueue(f, "{}");
+    assert_code(last_turn(f), ERR_FENCED);
     assert_int_equal(count("inbox"), 1);
     pg_node_sql(&place_node, "DELETE FROM tenax.inbox");
 }
@@ -258,7 +264,6 @@ static void who_has_lost_the_shard_takes_nothing(void **state)
 static void a_postgresql_that_has_lost_a_commit_is_found_out(void **state)
 {
     struct fixture *f = *state;
-    struct err e = err_none();
     char sql[200];
     for (int i = 0; i < 50; i++)
         turn(f);
@@ -275,12 +280,7 @@ static void a_postgresql_that_has_lost_a_commit_is_found_out(void **state)
     pg_node_sql(&place_node, sql);
     pg_node_sql(&place_node, "INSERT INTO tenax.inbox OVERRIDING SYSTEM VALUE "
                              "SELECT * FROM tenax.rows_before; DROP TABLE tenax.rows_before");
-    while (e.code == ERR_OK) {
-        inbox_turn(f->inbox);
-        e = backend_turn(f->backend);
-        poll(NULL, 0, 1);
-    }
-    assert_code(e, ERR_POSTGRES_LOST);
+    assert_code(last_turn(f), ERR_POSTGRES_LOST);
     assert_int_equal(count("inbox"), 1);
     pg_node_sql(&place_node, "DELETE FROM tenax.inbox");
 }
