@@ -70,7 +70,7 @@ NODISCARD static struct err apply_log(struct rocks *r)
     if (e.code == ERR_OK)
         e = rocks_log_open(r, true);
     if (e.code == ERR_OK)
-        e = rocks_flush(r);
+        e = rocks_flush_anyway(r, true);
     rocks_close_db(r);
     rocksdb_options_destroy(o);
     return e;
@@ -101,23 +101,14 @@ NODISCARD static struct err open_mended(struct rocks *r)
 }
 
 /* Makes the logs unnecessary: everything valid in them is in tables then. */
-static void flush(struct rocks *r)
-{
-    rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
-    char *text = NULL;
-    rocksdb_flush(r->db, o, &text);
-    rocksdb_flushoptions_destroy(o);
-    /* Then the next start finds the gap again, and reports it again. */
-    rocksdb_free(text);
-}
-
 static void fold_logs(struct rocks *r)
 {
     struct wal_file *files;
     size_t count = 0;
     struct err e = wal_list(r->dir, &files, &count);
     if (e.code == ERR_OK && count > LOGS_MAX)
-        flush(r);
+        e = rocks_flush(r);
+    /* If that failed, the next start finds the gap again, and reports it again. */
     free(files);
 }
 

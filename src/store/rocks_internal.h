@@ -166,6 +166,16 @@ NODISCARD struct err rocks_apply(struct rocks *r, const struct batch *b, uint64_
 NODISCARD bool rocks_try_apply(struct rocks *r, const struct batch *b, uint64_t number, size_t len,
                                struct err *result);
 
+/* rocks_flush.c */
+/* Writes everything in memory to tables. ERR_DISK_FULL as well if merges are too far behind. */
+NODISCARD struct err rocks_flush(struct rocks *r);
+/* The same if they are not, or if there are none; without `wait` it is only begun. */
+NODISCARD struct err rocks_flush_anyway(struct rocks *r, bool wait);
+bool rocks_may_flush(struct rocks *r);
+/* Until merges have caught up. ERR_DISK_FULL if they make no progress for half a minute; ERR_STORE:
+ * the store is to be closed. On a thread that may block. */
+NODISCARD struct err rocks_await_merges(struct rocks *r);
+
 /* rocks_note.c */
 /* Records what must be there at the next start. ERR_DISK_FULL, ERR_IO. */
 NODISCARD struct err rocks_write_inventory(struct rocks *r);
@@ -211,8 +221,6 @@ struct err rocks_log_replay(struct store *s, uint64_t from, store_replay_fn fn, 
 /* Brings r->tables up to date. */
 void rocks_log_look(struct rocks *r);
 void rocks_log_close(struct rocks *r);
-/* Writes everything in memory to tables. */
-NODISCARD struct err rocks_flush(struct rocks *r);
 /* A batch of that size was written. A small one takes a block of the log and little memory: without
  * a flush the log would grow to many times what RocksDB keeps in memory. */
 NODISCARD struct err rocks_log_count(struct rocks *r, size_t bytes);

@@ -58,22 +58,6 @@ struct err rocks_number_get(struct rocks *r, const rocksdb_readoptions_t *how, b
     return rocks_err_of_tables(r, text, ERR_STORE);
 }
 
-NODISCARD static struct err flush(struct rocks *r, bool wait)
-{
-    rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
-    char *text = NULL;
-    rocksdb_flushoptions_set_wait(o, wait);
-    rocksdb_flush(r->db, o, &text);
-    rocksdb_flushoptions_destroy(o);
-    r->logged = 0;
-    return rocks_err_of_tables(r, text, ERR_STORE);
-}
-
-struct err rocks_flush(struct rocks *r)
-{
-    return flush(r, true);
-}
-
 bool rocks_log_is_full(struct rocks *r, size_t bytes)
 {
     uint64_t room = (uint64_t)rocks_recent_space(r) / LOG_SHARE, most = r->log_bytes;
@@ -86,7 +70,7 @@ struct err rocks_log_count(struct rocks *r, size_t bytes)
 {
     bool full = rocks_log_is_full(r, bytes);
     r->logged += log_frame_size(bytes);
-    return full ? flush(r, false) : err_none();
+    return full && rocks_may_flush(r) ? rocks_flush_anyway(r, false) : err_none();
 }
 
 /* --- replay --- */
@@ -122,6 +106,7 @@ NODISCARD static struct err upgrade(struct rocks *r)
     rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     TRY(rocks_err_of_tables(r, text, ERR_STORE));
+    TRY(rocks_await_merges(r));
     return rocks_flush(r);
 }
 

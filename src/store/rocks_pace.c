@@ -66,7 +66,7 @@ mono rocks_pace_spend(struct rocks_pace_clock *c, uint64_t bytes, uint64_t rate,
 
 /* --- the filter --- */
 
-static uint64_t level0_of(rocksdb_t *db)
+uint64_t rocks_level0(rocksdb_t *db)
 {
     char *text = rocksdb_property_value(db, "rocksdb.num-files-at-level0");
     uint64_t n = text ? strtoull(text, NULL, 10) : 0;
@@ -97,7 +97,7 @@ static void look(struct rocks_pace *p, mono now)
     p->until_look = LOOK_AT;
     rocksdb_property_int(p->db, "rocksdb.actual-delayed-write-rate", &delayed);
     count_incoming(p, now);
-    p->rate = rocks_pace_rate(level0_of(p->db), delayed != 0, p->incoming);
+    p->rate = rocks_pace_rate(rocks_level0(p->db), delayed != 0, p->incoming);
 }
 
 static mono now(void)

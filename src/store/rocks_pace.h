@@ -23,6 +23,9 @@
 #define ROCKS_PACE_SLOWDOWN 32
 #define ROCKS_PACE_STOP     48
 
+/* How many there are. */
+uint64_t rocks_level0(rocksdb_t *db);
+
 /* Bytes a second that a compaction may read; 0: as many as it can. `delayed`: RocksDB slows writes
  * down already; `incoming`: bytes a second that are written to the database. */
 uint64_t rocks_pace_rate(uint64_t level0, bool delayed, uint64_t incoming);

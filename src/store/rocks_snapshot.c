@@ -32,6 +32,8 @@ struct err rocks_snapshot(struct store *s, const char *dir)
     rocks_await_tables(r);
     struct err e = rocks_check_room(r, SPARE_ROOM);
     if (e.code == ERR_OK)
+        e = rocks_await_merges(r);
+    if (e.code == ERR_OK)
         e = make_checkpoint(r, dir);
     pthread_mutex_lock(&r->lock);
     if (--r->snapshots == 0)
@@ -64,20 +66,28 @@ static void release(struct rocks *r)
  * reason to write it again. */
 #define NOT_THE_LAST_LEVEL 0
 
+static void compact(struct rocks *r)
+{
+    rocksdb_compactoptions_t *how = rocksdb_compactoptions_create();
+    rocksdb_compactoptions_set_bottommost_level_compaction(how, NOT_THE_LAST_LEVEL);
+    rocksdb_compact_range_opt(r->db, how, NULL, 0, NULL, 0);
+    rocksdb_compactoptions_destroy(how);
+}
+
 struct err rocks_compact(struct store *s)
 {
     struct rocks *r = rocks_of(s);
     if (!hold(r))
         return err_make(ERR_STORE, "the store is being recovered or closed; try again");
-    rocksdb_compactoptions_t *how = rocksdb_compactoptions_create();
-    rocksdb_compactoptions_set_bottommost_level_compaction(how, NOT_THE_LAST_LEVEL);
-    rocksdb_compact_range_opt(r->db, how, NULL, 0, NULL, 0);
-    rocksdb_compactoptions_destroy(how);
+    struct err e = rocks_await_merges(r);
+    if (e.code == ERR_OK)
+        compact(r);
     pthread_mutex_lock(&r->lock);
-    bool stopped = r->compact_stopped || r->closing;
+    if (r->compact_stopped || r->closing)
+        e = err_make(ERR_STOPPING, "compaction was stopped");
     pthread_mutex_unlock(&r->lock);
     release(r);
-    return stopped ? err_make(ERR_STOPPING, "compaction was stopped") : err_none();
+    return e;
 }
 
 void rocks_compact_stop(struct store *s)

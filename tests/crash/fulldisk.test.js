@@ -359,6 +359,28 @@ function define(prefix) {
       assert.strictEqual(files().length, 1);
     }));
 
+  test('where tables cannot be merged, all is answered, and the server ends', (t) =>
+    onSite(prefix, 128, ['--min-free-space', '0'], async (site) => {
+      const { disk } = site;
+      for (let i = 0; i < 40; i++) await site.enqueue(site.conn, 25, 20000);
+      await site.server.end('SIGTERM');
+      damage(disk, 'pile');
+      disk.fill(disk.free() - 10);
+      await site.start();
+      assertRefusal(await site.fill(site.conn, 5, 5000), /left|space/);
+      await assertReadOnly(site);
+      const tables = fs.readdirSync(disk.root).filter((name) => name.endsWith('.sst'));
+      assert.ok(tables.length > 32, `they were merged: ${tables.join(' ')}`);
+      const { code } = await site.server.end('SIGTERM');
+      assert.strictEqual(code, 0);
+      await site.start();
+      await site.checkJobs();
+      disk.empty();
+      t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
+      await assertHealthy(site);
+      await site.checkJobs();
+    }));
+
   test('killed on a disk that it has filled, the server starts again', () =>
     onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {
       assertRefusal(await site.fill(site.conn, 5, 5000), /left|space/);
