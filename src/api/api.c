@@ -40,6 +40,8 @@ void api_set_messages(struct api *a, const struct api_messages *messages)
 
 void api_stop(struct api *a)
 {
+    if (a->settings.compact_stop)
+        a->settings.compact_stop(a->settings.backup_ctx);
     api_backup_stop(a->backup);
     api_compact_stop(a->compact);
 }

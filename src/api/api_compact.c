@@ -103,7 +103,6 @@ void api_compact_stop(struct api_compact *c)
 {
     if (!c || !c->running)
         return;
-    c->api->settings.compact_stop(c->api->settings.backup_ctx);
     end(c);
 }
 

@@ -186,6 +186,7 @@ NODISCARD static struct err renew_db(struct rocks *r)
     }
     if (e.code != ERR_OK)
         return e;
+    await_snapshots(r);
     rocks_close_db(r);
     e = open_checked(r);
     if (e.code != ERR_OK) {
@@ -200,7 +201,6 @@ static struct err rocks_reopen(struct store *s)
 {
     struct rocks *r = rocks_of(s);
     rocks_await_end(r);
-    await_snapshots(r);
     struct err e = renew_db(r);
     bool handle_is_old = r->broken && r->refused;
     r->broken = e.code != ERR_OK;

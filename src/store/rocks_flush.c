@@ -12,6 +12,8 @@
  * before it is said that there will be none. */
 #define LOOK_NS   ((long)50 * 1000 * 1000)
 #define LOOKS_MAX 600
+/* For whoever asks RocksDB for more than a flush: others may begin one meanwhile. */
+#define PLACES 4
 
 /* Of tables at level 0, those under way included. */
 static uint64_t tables(struct rocks *r)
@@ -21,9 +23,18 @@ static uint64_t tables(struct rocks *r)
     return rocks_level0(r->db) + under_way;
 }
 
+/* RocksDB waits as well while merges are so far behind in bytes that it delays writes. */
+static bool has_places(struct rocks *r, uint64_t count)
+{
+    uint64_t rate = 0, stopped = 0;
+    rocksdb_property_int(r->db, "rocksdb.actual-delayed-write-rate", &rate);
+    rocksdb_property_int(r->db, "rocksdb.is-write-stopped", &stopped);
+    return !rate && !stopped && tables(r) + count < ROCKS_PACE_SLOWDOWN;
+}
+
 bool rocks_may_flush(struct rocks *r)
 {
-    return tables(r) + 1 < ROCKS_PACE_SLOWDOWN;
+    return has_places(r, 1);
 }
 
 static struct err err_no_place(struct rocks *r)
@@ -32,15 +43,40 @@ static struct err err_no_place(struct rocks *r)
                     (unsigned long long)tables(r), r->dir);
 }
 
-struct err rocks_flush_anyway(struct rocks *r, bool wait)
+NODISCARD static struct err flush(struct rocks *r, bool wait)
 {
     rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
     char *text = NULL;
     rocksdb_flushoptions_set_wait(o, wait);
     rocksdb_flush(r->db, o, &text);
     rocksdb_flushoptions_destroy(o);
-    r->logged = 0;
     return rocks_err_of_tables(r, text, ERR_STORE);
+}
+
+struct err rocks_flush_anyway(struct rocks *r, bool wait)
+{
+    r->logged = 0;
+    return flush(r, wait);
+}
+
+struct err rocks_flush_elsewhere(struct rocks *r, bool wait)
+{
+    return rocks_may_flush(r) ? flush(r, wait) : err_no_place(r);
+}
+
+/* Merges that failed, so far. */
+static uint64_t failures(struct rocks *r)
+{
+    uint64_t n = 0;
+    rocksdb_property_int(r->db, "rocksdb.background-errors", &n);
+    return n;
+}
+
+static bool is_merging(struct rocks *r)
+{
+    uint64_t n = 0;
+    rocksdb_property_int(r->db, "rocksdb.num-running-compactions", &n);
+    return n > 0;
 }
 
 struct err rocks_flush(struct rocks *r)
@@ -60,14 +96,14 @@ static bool is_to_end(struct rocks *r)
 struct err rocks_await_merges(struct rocks *r)
 {
     const struct timespec interval = {.tv_nsec = LOOK_NS};
-    uint64_t least = UINT64_MAX;
-    for (int looks = 0; !rocks_may_flush(r); looks++) {
+    uint64_t least = UINT64_MAX, failed = failures(r);
+    for (int looks = 0; !has_places(r, PLACES); looks++) {
         uint64_t now = tables(r);
         if (now < least) {
             least = now;
             looks = 0;
         }
-        if (looks >= LOOKS_MAX)
+        if (looks >= LOOKS_MAX && (failures(r) != failed || !is_merging(r)))
             return err_no_place(r);
         if (is_to_end(r))
             return err_make(ERR_STORE, "the store is being recovered or closed; try again");

@@ -172,6 +172,8 @@ NODISCARD struct err rocks_flush(struct rocks *r);
 /* The same if they are not, or if there are none; without `wait` it is only begun. */
 NODISCARD struct err rocks_flush_anyway(struct rocks *r, bool wait);
 bool rocks_may_flush(struct rocks *r);
+/* As rocks_flush; on any thread. */
+NODISCARD struct err rocks_flush_elsewhere(struct rocks *r, bool wait);
 /* Until merges have caught up. ERR_DISK_FULL if they make no progress for half a minute; ERR_STORE:
  * the store is to be closed. On a thread that may block. */
 NODISCARD struct err rocks_await_merges(struct rocks *r);

@@ -7,14 +7,14 @@
 /* --- snapshots --- */
 
 /* What is in memory alone is written to tables first: a snapshot has no log. */
-#define ALWAYS_FLUSH 0
+#define NEVER_FLUSH UINT64_MAX
 
 NODISCARD static struct err make_checkpoint(struct rocks *r, const char *dir)
 {
     char *text = NULL;
     rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(r->db, &text);
     if (!text)
-        rocksdb_checkpoint_create(c, dir, ALWAYS_FLUSH, &text);
+        rocksdb_checkpoint_create(c, dir, NEVER_FLUSH, &text);
     if (c)
         rocksdb_checkpoint_object_destroy(c);
     return rocks_err_of_tables(r, text, ERR_IO);
@@ -24,7 +24,7 @@ struct err rocks_snapshot(struct store *s, const char *dir)
 {
     struct rocks *r = rocks_of(s);
     pthread_mutex_lock(&r->lock);
-    bool can = !r->closing && !r->stopping && r->db;
+    bool can = !r->closing && !r->stopping && r->db && !r->overlay;
     r->snapshots += can;
     pthread_mutex_unlock(&r->lock);
     if (!can)
@@ -33,6 +33,8 @@ struct err rocks_snapshot(struct store *s, const char *dir)
     struct err e = rocks_check_room(r, SPARE_ROOM);
     if (e.code == ERR_OK)
         e = rocks_await_merges(r);
+    if (e.code == ERR_OK)
+        e = rocks_flush_elsewhere(r, true);
     if (e.code == ERR_OK)
         e = make_checkpoint(r, dir);
     pthread_mutex_lock(&r->lock);

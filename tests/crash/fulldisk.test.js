@@ -7,6 +7,7 @@
 const { test } = require('node:test');
 const assert = require('node:assert');
 const { execFileSync, spawnSync } = require('node:child_process');
+const { randomBytes } = require('node:crypto');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const http = require('node:http');
@@ -42,11 +43,11 @@ class Site {
     assert.strictEqual(signal, 'SIGKILL', `it had ended (${code}): ${this.server.stderr}`);
   }
 
-  async enqueue(conn, jobs, bytes) {
+  async enqueue(conn, jobs, bytes, pad = 'x'.repeat(bytes)) {
     const specs = Array.from({ length: jobs }, () => ({
       queue: 'q',
       type: 't',
-      payload: { k: `k${this.sent++}`, pad: 'x'.repeat(bytes) },
+      payload: { k: `k${this.sent++}`, pad },
     }));
     const reply = await conn.post('/jobs/bulk', { jobs: specs });
     if (reply.status === 201)
@@ -129,6 +130,10 @@ async function assertReadOnly(site) {
   const health = await site.health();
   assert.strictEqual(health.status, 503);
   assert.strictEqual(health.body.status, 'read_only');
+  await assertReads(site);
+}
+
+async function assertReads(site) {
   const [id, key] = site.kept.entries().next().value;
   const one = await site.conn.get(`/jobs/${id}`);
   assert.strictEqual(one.status, 200);
@@ -359,26 +364,52 @@ function define(prefix) {
       assert.strictEqual(files().length, 1);
     }));
 
-  test('where tables cannot be merged, all is answered, and the server ends', (t) =>
-    onSite(prefix, 128, ['--min-free-space', '0'], async (site) => {
+  test('where tables cannot be merged, all is answered, and the server ends', { timeout: RESUME_MS },
+    (t) => onSite(prefix, 128, ['--min-free-space', '0'], async (site) => {
       const { disk } = site;
-      for (let i = 0; i < 40; i++) await site.enqueue(site.conn, 25, 20000);
+      /* Which no merge makes smaller. */
+      for (let i = 0; i < 40; i++)
+        await site.enqueue(site.conn, 25, 0, randomBytes(15000).toString('base64'));
       await site.server.end('SIGTERM');
       damage(disk, 'pile');
-      disk.fill(disk.free() - 10);
+      disk.fill(disk.free() - 14);
       await site.start();
-      assertRefusal(await site.fill(site.conn, 5, 5000), /left|space/);
-      await assertReadOnly(site);
+      await assertReads(site);
+      /* So much that it would have written tables. */
+      for (let accepted = 0; accepted < 60;) {
+        const reply = await site.enqueue(site.conn, 5, 5000);
+        if (reply.status === 201) accepted++;
+        else assertRefusal(reply, /left|space/);
+        if (reply.status !== 201) await delay(50);
+      }
       const tables = fs.readdirSync(disk.root).filter((name) => name.endsWith('.sst'));
       assert.ok(tables.length > 32, `they were merged: ${tables.join(' ')}`);
+      const waiting = ['/backup', '/compact'].map((path) =>
+        new Connection(site.server.adminPort).post(path, {}).catch((error) => error));
+      await assertReads(site);
       const { code } = await site.server.end('SIGTERM');
       assert.strictEqual(code, 0);
+      await Promise.all(waiting);
       await site.start();
       await site.checkJobs();
       disk.empty();
       t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
       await assertHealthy(site);
       await site.checkJobs();
+    }));
+
+  test('a server that only reads makes no backup, which would lack what the log has', () =>
+    onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {
+      const { disk } = site;
+      await site.enqueue(site.conn, 100, 100);
+      await site.kill();
+      disk.fill();
+      await site.start();
+      /* Enough for a backup, too little to go on. */
+      fs.truncateSync(disk.ballast, fs.statSync(disk.ballast).size - 6 * MIB);
+      const { status, body } = await new Connection(site.server.adminPort).post('/backup', {});
+      assert.strictEqual(status, 503, JSON.stringify(body));
+      await assertReadOnly(site);
     }));
 
   test('killed on a disk that it has filled, the server starts again', () =>

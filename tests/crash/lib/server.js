@@ -46,6 +46,7 @@ class Server {
         if (!match) return;
         this.readyMs = performance.now() - this.started;
         this.port = Number(match[1]);
+        this.adminPort = Number(/:(\d+) \(admin\)$/m.exec(this.stdout)[1]);
         resolve(this.port);
       });
     });
