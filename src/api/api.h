@@ -85,7 +85,8 @@ struct api_settings {
     struct err (*backup)(void *ctx, const struct sink *sink);
     void *backup_ctx;
     /* Rewrites the tables without what was deleted, likewise on a thread of its own; compact_stop
-     * has it return soon, and a backup that waits for the tables. NULL: POST /compact is refused. Both get backup_ctx. */
+     * has it return soon, and a backup that waits for the tables. NULL: POST /compact is refused.
+     * Both get backup_ctx. */
     struct err (*compact)(void *ctx);
     void (*compact_stop)(void *ctx);
     uv_loop_t *loop;

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "base/folder.h"
+#include "base/release.h"
 #include "store/index_file_internal.h"
 
 #define QUEUED_MAX ((size_t)4 << 20)   /* bytes that wait for the thread */
@@ -81,6 +82,17 @@ static struct err begin_file(struct index_writer *w)
     return write_all(w, begin, sizeof begin);
 }
 
+/* In place of the last one, whose bytes may be many. */
+static struct err name_file(struct index_writer *w)
+{
+    int last = open(w->path, O_WRONLY | O_CLOEXEC);
+    struct err e =
+        rename(w->tmp, w->path) == 0 ? folder_sync(w->dir) : folder_error("rename", w->tmp);
+    if (last >= 0)
+        release_file(last, &w->stopping);
+    return e;
+}
+
 static struct err end_file(struct index_writer *w)
 {
     char end[sizeof(struct index_head)];
@@ -90,9 +102,7 @@ static struct err end_file(struct index_writer *w)
     TRY(write_frame(w, INDEX_FRAME_END, end, sizeof end));
     if (fsync(w->fd) != 0)
         return folder_error("sync", w->tmp);
-    if (rename(w->tmp, w->path) != 0)
-        return folder_error("rename", w->tmp);
-    return folder_sync(w->dir);
+    return name_file(w);
 }
 
 /* What came to its end in whatever way. */

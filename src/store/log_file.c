@@ -332,6 +332,7 @@ static void stop_threads(struct log_file *f)
     pthread_mutex_lock(&f->lock);
     log_file_drain(f);
     f->stopping = true;
+    f->needed = true;
     pthread_cond_broadcast(&f->work);
     pthread_cond_signal(&f->to_maker);
     pthread_mutex_unlock(&f->lock);

@@ -10,7 +10,8 @@
 #include "store/log_recover.h"
 
 /* Segments that are kept to be used again. */
-#define LOG_SPARES_MAX 2
+#define LOG_SPARES_MAX  2
+#define LOG_LEAVING_MAX 8
 
 enum slot_state { SLOT_IDLE, SLOT_QUEUED, SLOT_WRITING, SLOT_DONE };
 
@@ -38,7 +39,10 @@ struct log_file {
     pthread_t threads[LOG_UNDER_WAY_MAX], maker;
     unsigned thread_count;
     bool has_maker, making, stopping;
-    bool hurry;                /* somebody waits for what the maker makes */
+    bool hurry;                   /* somebody waits for what the maker makes */
+    _Atomic bool needed;          /* the maker, for something else than the next two */
+    int leaving[LOG_LEAVING_MAX]; /* descriptors of files that were removed, for it to free */
+    size_t leaving_count;
     struct log_segment **list; /* all, in use and free */
     size_t count;
     uint64_t names; /* the highest that was ever given to a file here */
@@ -66,7 +70,7 @@ NODISCARD struct err log_file_clean(struct log_file *f);
 NODISCARD struct err log_file_begin(struct log_file *f);
 /* Frees segments whose batches are all up to that number. */
 void log_file_let_go(struct log_file *f, uint64_t number);
-/* The thread that makes spare segments. */
+/* The thread that makes spare segments, and frees what is removed. */
 void *log_file_maker(void *f);
 
 /* log_file.c */

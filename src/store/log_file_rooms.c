@@ -2,9 +2,12 @@
 
 /* The segments of the log in files: which is written to, which are spare, which come next. */
 
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/must.h"
 #include "base/folder.h"
+#include "base/release.h"
 #include "store/log_file_internal.h"
 
 #define SIZE_FIRST   ((uint64_t)1024 * 1024)
@@ -38,11 +41,17 @@ static void add(struct log_file *f, struct log_segment *s)
     f->list[f->count++] = s;
 }
 
+/* To free it all takes time, which a commit would wait for. */
 static void drop(struct log_file *f, size_t i)
 {
-    log_segment_remove(f->dir, f->list[i]);
-    log_segment_free(f->list[i]);
+    int fd = log_segment_remove(f->dir, f->list[i]);
     f->list[i] = f->list[--f->count];
+    if (f->has_maker && f->leaving_count < LOG_LEAVING_MAX && release_takes_time(fd)) {
+        f->leaving[f->leaving_count++] = fd;
+        pthread_cond_signal(&f->to_maker);
+    } else {
+        close(fd);
+    }
 }
 
 /* Makes a file; meanwhile others go on. */
@@ -168,6 +177,7 @@ static void order_spare(struct log_file *f)
     if (f->wanted || f->at < f->current->size / 2 || find_free(f, SIZE_LEAST))
         return;
     f->wanted = next_size(f);
+    f->needed = true;
     pthread_cond_signal(&f->to_maker);
 }
 
@@ -198,29 +208,46 @@ static bool may_rest(void *ctx, uint64_t written)
     return may;
 }
 
+/* If it fails, who needs the segment tries again and says so. Until then it stays wanted, so that a
+ * full disk is not asked with every append. */
+static void make_wanted(struct log_file *f)
+{
+    const struct log_segment_pace pace = {may_rest, f};
+    struct log_segment *made;
+    f->making = true;
+    f->hurry = false;
+    f->needed = false;
+    struct err e = make(f, f->wanted, &pace, &made);
+    f->making = false;
+    pthread_cond_broadcast(&f->done);
+    while (e.code != ERR_OK && f->wanted && !f->stopping)
+        pthread_cond_wait(&f->to_maker, &f->lock);
+    f->wanted = 0;
+}
+
+static void release_one(struct log_file *f)
+{
+    int fd = f->leaving[--f->leaving_count];
+    f->needed = f->wanted || f->stopping;
+    pthread_mutex_unlock(&f->lock);
+    release_file(fd, &f->needed);
+    pthread_mutex_lock(&f->lock);
+}
+
 void *log_file_maker(void *ctx)
 {
     struct log_file *f = ctx;
-    const struct log_segment_pace pace = {may_rest, f};
     pthread_setname_np(pthread_self(), "log-spare");
     pthread_mutex_lock(&f->lock);
-    while (!f->stopping) {
-        if (!f->wanted) {
+    while (!f->stopping)
+        if (f->wanted)
+            make_wanted(f);
+        else if (f->leaving_count > 0)
+            release_one(f);
+        else
             pthread_cond_wait(&f->to_maker, &f->lock);
-            continue;
-        }
-        /* If it fails, who needs the segment tries again and says so. Until then it stays wanted,
-         * so that a full disk is not asked with every append. */
-        struct log_segment *made;
-        f->making = true;
-        f->hurry = false;
-        struct err e = make(f, f->wanted, &pace, &made);
-        f->making = false;
-        pthread_cond_broadcast(&f->done);
-        while (e.code != ERR_OK && f->wanted && !f->stopping)
-            pthread_cond_wait(&f->to_maker, &f->lock);
-        f->wanted = 0;
-    }
+    while (f->leaving_count > 0)
+        release_one(f);
     pthread_mutex_unlock(&f->lock);
     return NULL;
 }

@@ -298,9 +298,13 @@ struct err log_segment_sync(const struct log_segment *s)
     return err_none();
 }
 
-void log_segment_remove(const char *dir, const struct log_segment *s)
+int log_segment_remove(const char *dir, struct log_segment *s)
 {
     char path[4096];
+    int fd = s->plain;
     path_of(path, sizeof path, dir, s->name, "");
     unlink(path);
+    s->plain = -1;
+    log_segment_free(s);
+    return fd;
 }

@@ -58,9 +58,10 @@ NODISCARD struct err log_segment_wipe(const struct log_segment *s, uint64_t from
 /* What was handed to the operating system is on the disk afterwards, and is read from there: a page
  * in memory may be newer than one whose write failed. ERR_DISK_FULL, ERR_IO. */
 NODISCARD struct err log_segment_sync(const struct log_segment *s);
-/* Removes the file. It may come back when the power fails, which does no harm. */
-void log_segment_remove(const char *dir, const struct log_segment *s);
 void log_segment_free(struct log_segment *s);
+/* Removes the file, and frees s. The file may come back when the power fails, which does no harm.
+ * Returns a descriptor of it, as there may be much to free: base/release.h. */
+int log_segment_remove(const char *dir, struct log_segment *s);
 /* Memory for log_segment_write, released with free. */
 void *log_segment_memory(size_t len);
 

@@ -50,6 +50,8 @@ struct err rocks_open_db(struct rocks *r)
         r->db = NULL;
     else
         sweep_options(r->dir);
+    if (r->db)
+        r->shed = shed_new(r->dir, r->shed_max);
     rocks_pace_watch(r->pace, r->db);
     return rocks_err_of_tables(r, text, ERR_IO);
 }

@@ -24,6 +24,7 @@
 #define PERSISTED_TIER 2
 
 #define FILES_MAX 512
+#define SHED_PART 4 /* one in so many is a table that is kept open to be freed later */
 #define LOG_BYTES (256 * MIB)
 
 #define LEVELS 7
@@ -134,6 +135,8 @@ void rocks_close_db(struct rocks *r)
     if (r->db)
         rocksdb_close(r->db);
     r->db = NULL;
+    shed_free(r->shed);
+    r->shed = NULL;
 }
 
 void rocks_free(struct rocks *r)
@@ -169,6 +172,13 @@ static char *dir_of(const struct rocks_settings *settings)
     return path.at;
 }
 
+/* Of the files that the store may have open. */
+static void share_files(struct rocks *r, int max)
+{
+    r->shed_max = (size_t)max / SHED_PART;
+    rocksdb_options_set_max_open_files(r->options, max - max / SHED_PART);
+}
+
 struct rocks *rocks_new(const struct rocks_settings *settings)
 {
     struct rocks *r = ALLOC(struct rocks);
@@ -183,8 +193,7 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     r->options = options_new(r->cache);
     r->pace = rocks_pace_new();
     rocks_pace_options(r->pace, r->options);
-    rocksdb_options_set_max_open_files(r->options,
-                                       settings->files_max ? settings->files_max : FILES_MAX);
+    share_files(r, settings->files_max ? settings->files_max : FILES_MAX);
     r->reading = rocksdb_readoptions_create();
     r->flushed = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(r->flushed, PERSISTED_TIER);

@@ -14,6 +14,7 @@
 #include "store/log_ring.h"
 #include "store/rocks.h"
 #include "store/rocks_pace.h"
+#include "store/shed.h"
 #include "store/writer.h"
 
 #define MIB ((uint64_t)1024 * 1024)
@@ -51,6 +52,8 @@ struct rocks {
     rocksdb_readoptions_t *flushed;           /* sees only what is in tables */
     rocksdb_writeoptions_t *unlogged;         /* RocksDB has no log of its own */
     rocksdb_writeoptions_t *unlogged_at_once; /* and refuses rather than wait */
+    struct shed *shed;                        /* of db: frees what it removes */
+    size_t shed_max;
     rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read */
     unsigned cursors; /* open cursors; they must not outlive db */
 

@@ -18,7 +18,7 @@
 /* Less is written while nobody is in a hurry: a byte is read by compactions some ten times. */
 #define QUIET       (2 * MIB)
 #define QUIET_AT    (ROCKS_PACE_SLOWDOWN * 3 / 4) /* tables at level 0, at most */
-#define INCOMING_NS SECOND_NS /* what is written is counted over that, or more */
+#define INCOMING_NS (SECOND_NS / 4) /* what is written is counted over that, or more */
 
 #define CHUNK     ((uint64_t)256 * 1024) /* between two looks at the clock */
 #define LOOK_AT   64                     /* chunks between two looks at the database */

@@ -102,8 +102,17 @@ static void segments_grow_up_to_their_limit(void **state)
     log_close(l);
 }
 
+static int count_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
 static void a_segment_of_unusual_size_is_not_kept(void **state)
 {
+    int descriptors = count_descriptors();
     struct log *l = open_ok(*state, 1);
     struct buf b = {0};
     uint64_t number, bytes;
@@ -121,6 +130,7 @@ static void a_segment_of_unusual_size_is_not_kept(void **state)
     assert_in_range(bytes, 1, 9 << 20);
     buf_fini(&b);
     log_close(l);
+    assert_int_equal(count_descriptors(), descriptors); /* also of what was left to be freed */
 }
 
 static void opening_again_and_again_takes_no_more_room(void **state)
