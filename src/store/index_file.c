@@ -31,6 +31,7 @@ struct index_writer {
     size_t queued, queued_bytes;
     bool finishing, ended;
     _Atomic bool stopping; /* looked at while a write is under way, too */
+    _Atomic bool hurry;    /* the same */
     struct index_head head;
     struct err result;
     uint64_t written; /* the writing side's, under the lock */
@@ -89,7 +90,7 @@ static struct err name_file(struct index_writer *w)
     struct err e =
         rename(w->tmp, w->path) == 0 ? folder_sync(w->dir) : folder_error("rename", w->tmp);
     if (last >= 0)
-        release_file(last, &w->stopping);
+        release_file(last, &w->hurry);
     return e;
 }
 
@@ -180,6 +181,7 @@ struct index_writer *index_writer_new(const char *dir, bool thread)
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     w->threaded = thread && pthread_create(&w->thread, NULL, run, w) == 0;
+    w->hurry = !w->threaded;
     return w;
 }
 
@@ -224,6 +226,11 @@ void index_writer_finish(struct index_writer *w, const struct index_head *head)
     pthread_mutex_unlock(&w->lock);
 }
 
+void index_writer_hurry(struct index_writer *w)
+{
+    w->hurry = true;
+}
+
 bool index_writer_has_ended(struct index_writer *w, struct err *result)
 {
     pthread_mutex_lock(&w->lock);
@@ -247,6 +254,7 @@ void index_writer_free(struct index_writer *w)
         return;
     pthread_mutex_lock(&w->lock);
     w->stopping = true;
+    w->hurry = true;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
     if (w->threaded)

@@ -39,6 +39,8 @@ bool index_writer_has_room(struct index_writer *w);
 void index_writer_add(struct index_writer *w, struct buf *chunk);
 /* No further chunks come. The file takes the place of the one before it when it is on the disk. */
 void index_writer_finish(struct index_writer *w, const struct index_head *head);
+/* Somebody waits for the end: what the file before took is freed at once. */
+void index_writer_hurry(struct index_writer *w);
 /* Whether it has ended: finished or, with an error, failed. ERR_DISK_FULL, ERR_IO. */
 bool index_writer_has_ended(struct index_writer *w, struct err *result);
 /* Bytes written so far. */

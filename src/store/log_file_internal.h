@@ -11,7 +11,7 @@
 
 /* Segments that are kept to be used again. */
 #define LOG_SPARES_MAX  2
-#define LOG_LEAVING_MAX 8
+#define LOG_LEAVING_MAX 2
 
 enum slot_state { SLOT_IDLE, SLOT_QUEUED, SLOT_WRITING, SLOT_DONE };
 

@@ -208,6 +208,15 @@ static bool may_rest(void *ctx, uint64_t written)
     return may;
 }
 
+static void release_one(struct log_file *f)
+{
+    int fd = f->leaving[--f->leaving_count];
+    f->needed = f->wanted || f->stopping;
+    pthread_mutex_unlock(&f->lock);
+    release_file(fd, &f->needed);
+    pthread_mutex_lock(&f->lock);
+}
+
 /* If it fails, who needs the segment tries again and says so. Until then it stays wanted, so that a
  * full disk is not asked with every append. */
 static void make_wanted(struct log_file *f)
@@ -221,17 +230,11 @@ static void make_wanted(struct log_file *f)
     f->making = false;
     pthread_cond_broadcast(&f->done);
     while (e.code != ERR_OK && f->wanted && !f->stopping)
-        pthread_cond_wait(&f->to_maker, &f->lock);
+        if (f->leaving_count > 0)
+            release_one(f);
+        else
+            pthread_cond_wait(&f->to_maker, &f->lock);
     f->wanted = 0;
-}
-
-static void release_one(struct log_file *f)
-{
-    int fd = f->leaving[--f->leaving_count];
-    f->needed = f->wanted || f->stopping;
-    pthread_mutex_unlock(&f->lock);
-    release_file(fd, &f->needed);
-    pthread_mutex_lock(&f->lock);
 }
 
 void *log_file_maker(void *ctx)

@@ -50,7 +50,7 @@ struct err rocks_open_db(struct rocks *r)
         r->db = NULL;
     else
         sweep_options(r->dir);
-    if (r->db)
+    if (r->db && r->shed_max > 0)
         r->shed = shed_new(r->dir, r->shed_max);
     rocks_pace_watch(r->pace, r->db);
     return rocks_err_of_tables(r, text, ERR_IO);

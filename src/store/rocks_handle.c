@@ -24,7 +24,9 @@
 #define PERSISTED_TIER 2
 
 #define FILES_MAX 512
-#define SHED_PART 4 /* one in so many is a table that is kept open to be freed later */
+/* One in so many is a table that is kept open to be freed later, unless there are few. */
+#define SHED_PART 4
+#define SHED_FROM 256
 #define LOG_BYTES (256 * MIB)
 
 #define LEVELS 7
@@ -175,8 +177,9 @@ static char *dir_of(const struct rocks_settings *settings)
 /* Of the files that the store may have open. */
 static void share_files(struct rocks *r, int max)
 {
-    r->shed_max = (size_t)max / SHED_PART;
-    rocksdb_options_set_max_open_files(r->options, max - max / SHED_PART);
+    int shed = max < SHED_FROM ? 0 : max / SHED_PART;
+    r->shed_max = (size_t)shed;
+    rocksdb_options_set_max_open_files(r->options, max - shed);
 }
 
 struct rocks *rocks_new(const struct rocks_settings *settings)

@@ -59,18 +59,6 @@ static bool is_large(const struct shed *s, const char *name)
            st.st_nlink > 0 && st.st_size >= WORTH_IT;
 }
 
-/* To open a file for writing and close it again is such a change as brought us here: only those
- * that stay open are opened. */
-static void keep(struct shed *s, const char *name)
-{
-    uint64_t number = number_of(name);
-    if (!number || s->count == s->max || find(s, number) < s->count || !is_large(s, name))
-        return;
-    int fd = openat(s->dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0)
-        s->tables[s->count++] = (struct table){fd, number};
-}
-
 static void let_go(struct shed *s, size_t i)
 {
     int fd = s->tables[i].fd;
@@ -78,9 +66,33 @@ static void let_go(struct shed *s, size_t i)
     release_file(fd, &s->stopping);
 }
 
+/* Of tables that are merged first, which are the newest. */
+static bool make_place(struct shed *s, uint64_t number)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < s->count; i++)
+        if (s->tables[i].number < s->tables[oldest].number)
+            oldest = i;
+    if (s->count == s->max && s->count > 0 && s->tables[oldest].number < number)
+        let_go(s, oldest);
+    return s->count < s->max;
+}
+
+/* To open a file for writing and close it again is such a change as brought us here: only those
+ * that stay open are opened, and what makes place for them is older than all. */
+static void keep(struct shed *s, const char *name)
+{
+    uint64_t number = number_of(name);
+    if (!number || find(s, number) < s->count || !is_large(s, name) || !make_place(s, number))
+        return;
+    int fd = openat(s->dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0)
+        s->tables[s->count++] = (struct table){fd, number};
+}
+
 static void look_at_all(struct shed *s)
 {
-    int fd = dup(s->dir);
+    int fd = fcntl(s->dir, F_DUPFD_CLOEXEC, 0);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *file;
     if (fd >= 0 && !d)
@@ -139,8 +151,8 @@ static void *run(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_setname_np(pthread_self(), "shed");
     look_at_all(s);
-    while (poll(on, 2, -1) >= 0 && !on[0].revents)
-        if (on[1].revents)
+    while (!s->stopping)
+        if (poll(on, 2, -1) > 0 && on[1].revents)
             note_changes(s);
     return NULL;
 }

@@ -333,6 +333,42 @@ static void what_is_released_makes_room_where_the_log_may_not_grow(void **state)
     buf_fini(&b);
 }
 
+static int count_removed(void)
+{
+    struct stat st;
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
+    return n;
+}
+
+static void what_is_removed_is_freed_where_the_log_may_not_grow(void **state)
+{
+    struct log_file_settings s = {.dir = *state, .from = 1, .may_grow = take_from};
+    _Atomic uint64_t left = 12 << 20;
+    struct log *l;
+    struct buf b = {0};
+    uint64_t number = 0;
+    int before = count_removed();
+    s.ctx = &left;
+    s.segment_bytes = s.segment_bytes_max = 2 << 20; /* more than is freed at once */
+    assert_ok(log_file_open(&s, &l));
+    struct err e = err_none();
+    while (e.code == ERR_OK) {
+        log_batch(number + 1, 200000, &b);
+        e = log_begin(l, buf_view(&b), true, &number);
+    }
+    assert_code(e, ERR_DISK_FULL);
+    assert_ok(log_wait(l, number));
+    log_release(l, number);
+    for (int i = 0; count_removed() > before; i++) {
+        assert_true(i < 6000);
+        usleep(5000);
+    }
+    log_close(l);
+    buf_fini(&b);
+}
+
 static void where_little_room_is_left_segments_are_small(void **state)
 {
     struct log_file_settings s = {.dir = *state, .from = 1, .may_grow = take_from};
@@ -451,6 +487,7 @@ static int run_all(const char *way)
         T(batches_that_tables_hold_can_be_kept_and_may_be_missing),
         T(without_room_for_a_segment_an_append_is_refused_and_nothing_is_lost),
         T(what_is_released_makes_room_where_the_log_may_not_grow),
+        T(what_is_removed_is_freed_where_the_log_may_not_grow),
         T(where_little_room_is_left_segments_are_small),
         T(after_a_failed_write_nothing_becomes_durable_until_an_opening),
         T(what_was_durable_survives_kill_9),

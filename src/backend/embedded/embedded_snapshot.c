@@ -422,6 +422,8 @@ static void go_on(struct embedded *b)
     struct index_state *x = &b->index;
     struct err result;
     bool ended = index_writer_has_ended(x->writer, &result);
+    if (b->stopping)
+        index_writer_hurry(x->writer);
     if (!ended)
         result = obstacle(b);
     if (result.code != ERR_OK)
