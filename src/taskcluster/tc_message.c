@@ -315,7 +315,10 @@ void tc_message_of_group(struct buf *b, const struct job_event *ev, const struct
                   (unsigned long long)ev->jobs);
     } else {
         tc_write_time(b, "expires", g->retain_until);
-        if (instant_is_set(g->sealed_at) && g->sealed_at.ms <= ev->at.ms)
+        /* What was sealed in the same millisecond may have been so after the event, which was told
+         * without it then: it is told the same at any time. */
+        bool sealed = ev->event == EVENT_GROUP_SEALED || g->sealed_at.ms < ev->at.ms;
+        if (sealed && instant_is_set(g->sealed_at))
             tc_write_time(b, "sealed", g->sealed_at);
     }
     buf_lit(b, "}}");
