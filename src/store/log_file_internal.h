@@ -10,7 +10,8 @@
 #include "store/log_recover.h"
 
 /* Segments that are kept to be used again. */
-#define LOG_SPARES_MAX  2
+#define LOG_SPARES_MAX 2
+/* Removed ones that wait to be freed; few, as each is an open file. More are freed at once. */
 #define LOG_LEAVING_MAX 2
 
 enum slot_state { SLOT_IDLE, SLOT_QUEUED, SLOT_WRITING, SLOT_DONE };

@@ -177,8 +177,8 @@ NODISCARD struct err rocks_flush_anyway(struct rocks *r, bool wait);
 bool rocks_may_flush(struct rocks *r);
 /* As rocks_flush; on any thread. */
 NODISCARD struct err rocks_flush_elsewhere(struct rocks *r, bool wait);
-/* Until merges have caught up. ERR_DISK_FULL if they make no progress for half a minute; ERR_STORE:
- * the store is to be closed. On a thread that may block. */
+/* Until merges have caught up. ERR_DISK_FULL if they make no progress for half a minute and fail or
+ * rest; ERR_STORE: the store is to be closed. On a thread that may block. */
 NODISCARD struct err rocks_await_merges(struct rocks *r);
 
 /* rocks_note.c */
