@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "net/liveness.h"
 #include "net/peer.h"
 #include "net/tls.h"
 
@@ -393,6 +394,7 @@ static struct conn *begin(struct conn *c, int e)
         return NULL;
     }
     uv_tcp_nodelay(&c->tcp, 1);
+    liveness_watch(&c->tcp, c->set->tcp_user_timeout);
     c->read_at = uv_now(c->set->loop);
     conn_read(c, true);
     return c->closing ? NULL : c;
@@ -489,6 +491,10 @@ static void tick(struct conn *c, uint64_t now)
     check_progress(c, now);
     bool too_late = (c->lingering && now >= c->linger_until) ||
                     (shaking_hands && now - c->opened_at >= (uint64_t)c->set->handshake_timeout.ms);
+    if (!c->reading && liveness_is_over(&c->tcp)) {
+        log_debug("closing a connection whose peer has vanished");
+        too_late = true;
+    }
     if (budget_is_blocked_by(c, now)) {
         log_debug("closing a connection that does not read while others wait for memory");
         too_late = true;

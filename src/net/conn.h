@@ -131,6 +131,7 @@ struct conn_set {
     int handles; /* of the three that are not closed yet */
     uint64_t tick_ms;
     span write_timeout;
+    span tcp_user_timeout;
     span handshake_timeout;
     uint64_t backlog_max;
     struct http_budget *budget; /* borrowed */

@@ -75,6 +75,7 @@ struct http_settings {
     span handshake_timeout; /* of TLS: closed */
     span idle_timeout;      /* a keep-alive connection without a request: closed */
     span write_timeout;     /* a peer that does not read: closed */
+    span tcp_user_timeout;  /* a peer that acknowledges nothing: closed (net/liveness.h) */
     int pipeline_max; /* requests of a connection that wait for replies; beyond it reading pauses */
     uint64_t backlog_max; /* unsent bytes of a connection; beyond it http_backlogged is true and
                              reading pauses (HTTP/2: answers to new requests wait) */

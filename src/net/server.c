@@ -37,6 +37,7 @@ struct http_settings http_defaults(void)
         .body_timeout = {30000},
         .idle_timeout = {75000},
         .write_timeout = {30000},
+        .tcp_user_timeout = {30000},
         .pipeline_max = 128,
         .backlog_max = (uint64_t)1024 * 1024,
         .streams_max = 256,
@@ -557,6 +558,7 @@ struct http_server *server_new(uv_loop_t *loop, const struct http_settings *sett
     ignore_sigpipe();
     s->conns.tick_ms = tick_of(settings);
     s->conns.write_timeout = settings->write_timeout;
+    s->conns.tcp_user_timeout = settings->tcp_user_timeout;
     s->conns.backlog_max = settings->backlog_max;
     budget_init(&s->unlimited, UINT64_MAX);
     s->conns.budget = settings->budget ? settings->budget : &s->unlimited;

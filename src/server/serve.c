@@ -208,6 +208,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
+    http.tcp_user_timeout = set->tcp_user_timeout;
     int threads = is_admin ? 1 : listener_threads(set->io_threads);
     return listener_open(out, &s->loop, &files, &http, threads, handler, s);
 }

@@ -282,6 +282,10 @@ static const struct option_def table[] = {
      .help = "how long it may pause while sending the body"},
     {"idle-timeout", "DURATION", OPTION_SPAN, AT(idle_timeout), ENV("IDLE_TIMEOUT"), .def = "75s",
      .help = "how long a connection may stay open between requests"},
+    {"tcp-user-timeout", "DURATION", OPTION_SPAN, AT(tcp_user_timeout), ENV("TCP_USER_TIMEOUT"),
+     .def = "30s",
+     .help = "a client is given up when nothing sent to it was acknowledged for so long, as when "
+             "its host or the network is gone; what its streams hold is handed out again"},
     {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
      .def = "256MiB",
      .help = "with less free space on the disk nothing new is stored; reading and finishing go on",
@@ -418,6 +422,8 @@ static struct err check_times(const struct settings *s)
     for (size_t i = 0; i < COUNT(times); i++)
         if (times[i].value.ms == 0)
             return err_make(ERR_USAGE, "%s must be longer than 0", times[i].flag);
+    if (s->tcp_user_timeout.ms < 1000 || s->tcp_user_timeout.ms > 86400000)
+        return err_make(ERR_USAGE, "--tcp-user-timeout must be from 1s to 24h");
     return err_none();
 }
 

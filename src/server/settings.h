@@ -91,6 +91,7 @@ struct settings {
     int64_t max_streams;
     span header_timeout;
     span idle_timeout;
+    span tcp_user_timeout;
     span body_timeout;
     uint64_t min_free_space;
     span clock_jump_limit;
