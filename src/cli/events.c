@@ -239,12 +239,9 @@ static void prepare(struct reader *r)
 
 static int events(struct reader *r, const struct events_args *args)
 {
-    struct curl_slist *headers = curl_slist_append(NULL, "Accept: text/event-stream");
     prepare(r);
-    curl_easy_setopt(r->client.call.curl, CURLOPT_HTTPHEADER, headers);
-    int code = args->follow ? follow(r, args) : show_history(r, args);
-    curl_slist_free_all(headers);
-    return code;
+    call_accept(&r->client.call, "text/event-stream");
+    return args->follow ? follow(r, args) : show_history(r, args);
 }
 
 int events_main(int argc, char **argv)

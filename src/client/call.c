@@ -144,23 +144,28 @@ static void add_bearer(struct call *c, const struct call_tls *tls)
     buf_fini(&line);
 }
 
+/* `line` takes the place of the header that begins with `name`. */
+static void replace_header(struct call *c, const char *name, const char *line)
+{
+    struct curl_slist *fresh = NULL;
+    for (struct curl_slist *h = c->headers; h; h = h->next)
+        fresh =
+            curl_slist_append(fresh, strncmp(h->data, name, strlen(name)) == 0 ? line : h->data);
+    curl_slist_free_all(c->headers);
+    c->headers = fresh;
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+}
+
 /* Tokens in files are renewed, as those of service accounts of Kubernetes are. One that was there
  * stays if there is none any more: whoever writes the file may be at it. */
 static void renew_bearer(struct call *c)
 {
-    static const char name[] = "Authorization: Bearer ";
     struct buf line = {0};
-    struct curl_slist *fresh = NULL;
     c->token_read = when_mono();
     if (bearer_line(c->token_file, &line).code == ERR_OK && line.len) {
         buf_byte(&line, '\0');
-        for (struct curl_slist *h = c->headers; h; h = h->next)
-            fresh = curl_slist_append(
-                fresh, strncmp(h->data, name, sizeof name - 1) == 0 ? line.at : h->data);
+        replace_header(c, "Authorization: Bearer ", line.at);
         explicit_bzero(line.at, line.len);
-        curl_slist_free_all(c->headers);
-        c->headers = fresh;
-        curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
     }
     buf_fini(&line);
 }
@@ -199,6 +204,15 @@ void call_header(struct call *c, const char *line)
 {
     c->headers = curl_slist_append(c->headers, line);
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+}
+
+void call_accept(struct call *c, const char *media_type)
+{
+    struct buf line = {0};
+    buf_print(&line, "Accept: %s", media_type);
+    buf_byte(&line, '\0');
+    replace_header(c, "Accept: ", line.at);
+    buf_fini(&line);
 }
 
 void call_clear_headers(struct call *c)

@@ -62,6 +62,8 @@ void call_fini(struct call *c);
 
 /* Adds a header, "Name: value", to all further requests. */
 void call_header(struct call *c, const char *line);
+/* Replaces the header "Accept", and leaves the others, the token's among them. */
+void call_accept(struct call *c, const char *media_type);
 /* Forgets all headers, also those that every call has; call_header adds others. */
 void call_clear_headers(struct call *c);
 /* Sends c->body (nothing for GET and DELETE) and waits for the answer. */

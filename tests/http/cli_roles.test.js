@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Every command by every role, with a token for all queues and with one limited to some: what the
+// role may do works, and what it may not do is refused with a sentence that says so.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { Server, begin, makeDir, run, until } = require('./harness');
+const { RIGHTS, bearer, create } = require('./access');
+
+// Commands that send no request as a user of the server, or are tested with what they need.
+const ELSEWHERE = ['serve', 'restore', 'check', 'postgres', 'tls', 'completion', 'executor', 'build-worker',
+    'bridge', 'pods', 'top'];
+
+const queueOf = (name, concurrency) => JSON.stringify({ apiVersion: 'tenax.dev/v1', kind: 'Queue',
+    metadata: { name }, spec: { concurrency } });
+
+// Each command: the right that it needs, its arguments, and what a token that is limited to mail* gets: the
+// same of its queues ('part'), the same as others ('alike'), or a refusal ('none'). says: what its output has.
+const COMMANDS = {
+    enqueue: ['enqueue', 'part', ['--queue', 'mail', '--type', 't', '1']],
+    work: ['work', 'part', ['--queue', 'mail-work', '--drain', '--', 'true']],
+    crons: ['see', 'none', []],
+    cron: ['operate', 'none', ['nightly', '--put', 'CRON']],
+    jobs: ['see', 'part', [], /mail/],
+    events: ['see', 'part', [], /job_enqueued/],
+    job: ['see', 'part', ['ID'], /mail/],
+    explain: ['see', 'part', ['--all-queues'], /mail/],
+    failures: ['see', 'part', [], /it broke/],
+    group: ['see', 'none', ['build']],
+    queues: ['see', 'part', [], /mail/],
+    workers: ['see', 'part', [], /mailer/],
+    operations: ['operate', 'none', []],
+    retry: ['operate', 'part', ['--queue', 'mail-dead', '--dry-run']],
+    cancel: ['operate', 'part', ['--queue', 'mail-none']],
+    patch: ['operate', 'part', ['ID', '--set', '{"priority": 7}']],
+    delete: ['operate', 'part', ['--queue', 'mail-none']],
+    create: ['operate', 'part', ['-f', 'QUEUE']],
+    apply: ['operate', 'part', ['-f', 'QUEUE']],
+    get: ['see', 'part', ['queues'], /mail/],
+    update: ['operate', 'part', ['-f', 'QUEUE']],
+    policy: ['see', 'none', ['get']],
+    queue: ['see', 'part', ['mail'], /mail/],
+    budgets: ['see', 'none', []],
+    'retry-settings': ['see', 'alike', [], /nabled/],
+    servers: ['see', 'none', []],
+    version: ['known', 'alike', ['--server'], /server/],
+    audit: ['administer', 'none', []],
+    token: ['administer', 'none', ['list']],
+    backup: ['administer', 'none', ['-']],
+    compact: ['administer', 'none', []],
+    'step-down': ['administer', 'none', []],
+};
+// What these say where there is one server alone, which has nobody to leave the jobs to.
+const ALONE = ['step-down', 'servers'];
+
+describe('every command', () => {
+    const dir = makeDir();
+    const server = new Server();
+    const tokens = {};
+    let job, worker;
+
+    async function fill(headers) {
+        const post = async (target, body) => {
+            const res = await server.post(target, body, headers);
+            assert.ok(res.status < 300, `${target}: ${res.text}`);
+            return res.json;
+        };
+        const enqueue = (queue, more) => post('/jobs', { queue, type: 't', payload: 1, ...more });
+        job = (await enqueue('mail')).id;
+        await enqueue('payroll', { group: 'build' });
+        await enqueue('mail-dead');
+        const { jobs: [dead] } = await post('/jobs/claim', { queues: ['mail-dead'], worker: 'mailer' });
+        await post(`/jobs/${dead.id}/failure`, { token: dead.token, message: 'it broke', kill: true });
+    }
+
+    before(async () => {
+        await server.start();
+        tokens.admin = await create(server, { roles: ['admin'] }, {});
+        const headers = bearer(tokens.admin);
+        for (const role of Object.keys(RIGHTS)) {
+            tokens[role] ??= await create(server, { roles: [role] }, headers);
+            if (role !== 'admin') // who cannot be limited
+                tokens[`${role} of mail*`] = await create(server, { roles: [role], queues: ['mail*'] }, headers);
+        }
+        await fill(headers);
+        fs.writeFileSync(path.join(dir, 'CRON'), '{"entries": []}');
+        await server.stop(); // what is seen then is what a restart has left
+        await server.start();
+        const busy = await server.post('/jobs', { queue: 'mail-busy', type: 't', payload: 1 }, headers);
+        worker = begin(['work', '--queue', 'mail-busy', '--name', 'mailer', '--', 'sleep', '600'],
+            { TENAX_URL: server.url(), TENAX_TOKEN: tokens.worker });
+        await until(async () => (await server.get(`/jobs/${busy.json.id}`, headers)).json.status === 'in_flight');
+    });
+    after(async () => {
+        worker?.child.kill('SIGKILL');
+        await worker?.ended;
+        await server.clean();
+        fs.rmSync(dir, { recursive: true });
+    });
+
+    // New to create, or the same one, changed each time.
+    let changes = 0;
+    function command(name, who) {
+        const [,, args] = COMMANDS[name];
+        fs.writeFileSync(path.join(dir, 'QUEUE'),
+            queueOf(name === 'create' ? `mail-${++changes}` : 'mail-set', ++changes));
+        const fill = (arg) => arg.replace(/^ID$/, job).replace(/^(CRON|QUEUE)$/, (file) => path.join(dir, file));
+        return run([name, ...args.map(fill)], { TENAX_URL: server.url(), TENAX_ADMIN_URL: server.adminUrl,
+            TENAX_TOKEN: tokens[who] });
+    }
+
+    async function check(name, who) {
+        const [right, limited,, says] = COMMANDS[name];
+        const may = RIGHTS[who.split(' ')[0]].includes(right) && !(who.endsWith('*') && limited === 'none');
+        const end = await command(name, who);
+        const what = `${name} as ${who}: exit ${end.code} ${end.stdout} ${end.stderr}`;
+        if (!may) {
+            assert.equal(end.code, 1, what);
+            assert.match(end.stderr, /insufficient_rights/, what);
+        } else if (ALONE.includes(name)) {
+            assert.match(end.stderr, /this server works by itself/, what);
+        } else {
+            assert.equal(end.code, 0, what);
+            assert.match(end.stdout, says ?? /^/, what);
+        }
+        if (who.endsWith('*'))
+            assert.doesNotMatch(end.stdout, /payroll/, what);
+    }
+
+    it('is_in_this_table_or_tested_elsewhere', async () => {
+        const all = (await run(['help', '--list'])).stdout.trim().split('\n').filter((name) => !name.includes(' '));
+        assert.deepEqual(all.sort(), [...Object.keys(COMMANDS), ...ELSEWHERE].sort());
+    });
+
+    for (const name of Object.keys(COMMANDS))
+        it(`does_what_its_sender_may_and_says_what_not: ${name}`, async () => {
+            for (const who of Object.keys(tokens))
+                await check(name, who);
+        });
+
+    it('sends_no_token_where_there_is_none_and_is_told_so', async () => {
+        for (const name of Object.keys(COMMANDS).filter((each) => each !== 'work')) {
+            const end = await command(name, 'nobody');
+            assert.equal(end.code, 1, `${name}: ${end.stdout} ${end.stderr}`);
+            assert.match(end.stderr, /credentials_required/, name);
+        }
+    });
+});
