@@ -581,11 +581,6 @@ static void on_place(void *ctx, const struct reply *r)
 
 void api_events(struct api *a, const struct api_request *r)
 {
-    if (r->http->method == HTTP_HEAD) {
-        struct err err = err_make(ERR_BAD_METHOD, "this path has no such method, only GET");
-        api_reply_error(r->x, &err, "Allow: GET\r\n");
-        return;
-    }
     struct consumer *c = ALLOC(struct consumer);
     *c = (struct consumer){
         .lane = &a->events->plain, .x = r->x, .since = EVENTS_NEWEST, .follow = true};

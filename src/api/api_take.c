@@ -169,11 +169,6 @@ static struct err read_take_params(struct http_exchange *x, const struct http_re
 void api_take(struct api *a, const struct api_request *r)
 {
     struct take_params p;
-    if (r->http->method == HTTP_HEAD) { /* it would take jobs and show them to nobody */
-        struct err err = err_make(ERR_BAD_METHOD, "this path has no such method, only GET");
-        api_reply_error(r->x, &err, "Allow: GET\r\n");
-        return;
-    }
     struct err err = read_take_params(r->x, r->http, &p);
     if (err.code == ERR_OK && r->http->worker_id.len)
         err = job_check_name(r->http->worker_id, "Worker-Id");

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/must.h"
 #include "net/chunk_ext.h"
+#include "net/http1_method.h"
 #include "net/http_headers.h"
 
 /* llhttp's enumerators have the names of ours. */
@@ -39,6 +40,8 @@ struct http1 {
     llhttp_t parser;
     uint64_t header_max, body_max;
     enum http1_phase phase;
+    bool named; /* the method has been looked at */
+    bool other; /* it is none of this server's; the parser was given GET in its place */
     bool done;  /* the last event was HTTP1_REQUEST */
     bool wait;  /* paused for HTTP1_CONTINUE or HTTP1_BEGIN */
     bool begun; /* that was the last event, or pieces are */
@@ -75,9 +78,11 @@ static int fail(struct http1 *r, struct err e)
     return -1;
 }
 
-static enum http_method method_of(uint8_t m)
+static enum http_method method_of(const struct http1 *r)
 {
-    switch (m) {
+    if (r->other)
+        return HTTP_OTHER;
+    switch (r->parser.method) {
     case LLHTTP_GET:
         return HTTP_GET;
     case LLHTTP_HEAD:
@@ -302,7 +307,7 @@ static int on_headers_complete(llhttp_t *parser)
         return fail(r, head_too_large(r));
     if (!split_target(r))
         return fail(r, err_make(ERR_BAD_REQUEST, "the request target must be a path or a URL"));
-    r->out.pieces = r->wants && r->wants(r->wants_ctx, method_of(parser->method), view(r, r->path));
+    r->out.pieces = r->wants && r->wants(r->wants_ctx, method_of(r), view(r, r->path));
     struct err e = check_framing(r);
     if (e.code != ERR_OK)
         return fail(r, e);
@@ -422,6 +427,7 @@ static void start_over(struct http1 *r)
     empty(&r->lists);
     empty(&r->body);
     r->phase = HTTP1_IDLE;
+    r->named = r->other = false;
     r->done = r->wait = r->begun = r->coded = r->chunked = r->expect = r->empty_length = false;
     r->in_size = r->out.pieces = false;
     r->ext = (struct chunk_ext){0};
@@ -467,7 +473,7 @@ static void finish(struct http1 *r)
     if (r->body.len)
         buf_str(&r->body, r->piece);
     struct http_request *q = &r->out.req;
-    q->method = method_of(r->parser.method);
+    q->method = method_of(r);
     q->path = r->path.len ? view(r, r->path) : STR("/");
     q->query = view(r, r->query);
     memset(http_header_value(q, 0), 0, HTTP_HEADERS * sizeof(struct str));
@@ -552,11 +558,35 @@ static llhttp_errno_t walk(struct http1 *r, const char *from, size_t n, size_t *
     return e;
 }
 
+/* The method, of which `fed` bytes came before those at `from`. False: it is not whole, so that the
+ * parser gets nothing yet. */
+static bool read_method(struct http1 *r, const char **from)
+{
+    static const char substitute[] = "GET ";
+    size_t used = 0, step;
+    enum http1_method_kind kind = http1_method_look(r->base, (size_t)(r->limit - r->base), &used);
+    r->named = kind != HTTP1_METHOD_SHORT;
+    r->other = kind == HTTP1_METHOD_OTHER;
+    if (r->other)
+        (void)parse(r, substitute, sizeof substitute - 1, &step);
+    *from = r->base + used;
+    return r->named;
+}
+
 /* Reads n bytes at `from`; *used says how far it went. */
 static enum http1_event execute(struct http1 *r, const char *from, size_t n, size_t *used)
 {
+    const char *start = from;
     r->limit = from + n;
-    llhttp_errno_t e = walk(r, from, n, used);
+    *used = n;
+    if (!r->named && !read_method(r, &start)) {
+        r->raw += n;
+        save(r, n);
+        return HTTP1_MORE;
+    }
+    size_t walked;
+    llhttp_errno_t e = walk(r, start, (size_t)(r->limit - start), &walked);
+    *used = start + walked > from ? (size_t)(start + walked - from) : 0;
     if (e == HPE_PAUSED_H2_UPGRADE)
         return HTTP1_PREFACE;
     if (e != HPE_OK)

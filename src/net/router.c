@@ -228,13 +228,12 @@ struct search {
 static void look(struct search *s, const struct node *n)
 {
     unsigned methods = s->admin ? n->methods : n->methods & ~n->admin;
-    enum http_method wanted = s->method == HTTP_HEAD ? HTTP_GET : s->method;
     s->elsewhere = s->elsewhere || methods != n->methods;
-    s->methods |= methods | (methods & 1u << HTTP_GET ? 1u << HTTP_HEAD : 0);
+    if (methods & 1u << HTTP_GET && !n->by_method[HTTP_GET]->stream)
+        methods |= 1u << HTTP_HEAD;
+    s->methods |= methods;
     if (methods & 1u << s->method)
-        s->found = n->by_method[s->method];
-    else if (methods & 1u << wanted)
-        s->found = n->by_method[wanted];
+        s->found = n->by_method[s->method == HTTP_HEAD ? HTTP_GET : s->method];
 }
 
 static void descend(struct search *s, const struct node *n, struct walk w);
@@ -251,7 +250,8 @@ static void descend_with(struct search *s, const struct node *n, struct str para
         s->params->count = depth;
 }
 
-/* Tries parameters, too, if the fixed segment leads to no route with that method. */
+/* A path that is named is that path alone, so that its methods are those that a 405 lists; what
+ * parameters would take is tried only if there is none. */
 static void descend(struct search *s, const struct node *n, struct walk w)
 {
     const struct walk from = w;
@@ -264,6 +264,8 @@ static void descend(struct search *s, const struct node *n, struct walk w)
     const struct node *fixed = find_fixed(s->router, n, segment);
     if (fixed)
         descend(s, fixed, w);
+    if (s->methods)
+        return;
     descend_with(s, n->param, segment, w);
     struct str rest = {from.at + 1, (size_t)(from.end - from.at) - 1};
     descend_with(s, n->rest, rest, (struct walk){from.end, from.end});
@@ -341,6 +343,8 @@ struct err router_find(const struct router *r, bool admin, const struct http_req
     *m = (struct router_match){.front = f ? f->end : NULL, .params.admin = admin};
     struct search s = {.router = r, .method = req->method, .admin = admin, .params = &m->params};
     search(f, req->path, &s);
+    if (req->method == HTTP_OTHER)
+        return err_make(ERR_NOT_SUPPORTED, "no path of this server has a method of that name");
     if (!s.methods)
         return no_route(req->path, s.elsewhere);
     if (!s.found) {

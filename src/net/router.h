@@ -27,6 +27,7 @@ struct route {
     const char *pattern;
     bool admin;  /* only the admin listener has it */
     bool pieces; /* it takes the body of its requests in pieces (http_body_take) */
+    bool stream; /* GET alone, for HEAD would begin what nobody can read */
 };
 
 /* What answers requests: an API in its own form, with its own words for errors. The front end
@@ -39,7 +40,7 @@ struct front_end {
     void (*serve)(void *ctx, struct http_exchange *x, const struct http_request *req,
                   const struct route *route, const struct route_params *params);
     /* Refuses a request without a route: ERR_NO_ROUTE; ERR_BAD_METHOD, then `allow` lists those
-     * that the path has ("GET, DELETE"); ERR_BAD_REQUEST. */
+     * that the path has ("GET, DELETE"); ERR_NOT_SUPPORTED; ERR_BAD_REQUEST. */
     void (*refuse)(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct err *err, struct str allow);
     void *ctx;
@@ -59,7 +60,9 @@ void router_handle_admin(void *ctx, struct http_exchange *x, const struct http_r
 /* For http_settings.in_pieces; ctx is the router. */
 bool router_takes_pieces(void *ctx, enum http_method method, struct str path);
 
-/* What both look up. A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}").
+/* What both look up. A fixed segment is preferred to a parameter: "/jobs/take" is never looked for
+ * as
+ * "/jobs/{id}", whatever the method. A method of no route at all is ERR_NOT_SUPPORTED.
  * HEAD is answered by GET's route. A badly percent-encoded path is ERR_BAD_REQUEST. A trailing
  * slash is another path. Unless admin is set, routes of the admin listener count as absent; the
  * sentence of ERR_NO_ROUTE then says where they are. */

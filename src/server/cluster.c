@@ -391,6 +391,11 @@ static void pass_on(struct cluster *c, const char *owner, struct http_exchange *
                     const struct http_request *req, bool admin)
 {
     struct buf header = {0};
+    if (req->method == HTTP_OTHER) { /* its name is not kept, and the owner has none such either */
+        const struct err err = err_make(ERR_NOT_SUPPORTED, "no path has a method of that name");
+        refuse(c, x, &err);
+        return;
+    }
     const struct forwarded f = {
         .admin = admin, .tls = http_is_tls(x), .host = req->host, .peer = *http_peer(x)};
     forwarded_write(&header, &f, c->state.shard.epoch, secret_of(c), req);

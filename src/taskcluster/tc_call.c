@@ -464,9 +464,12 @@ static void refuse(void *ctx, struct http_exchange *x, const struct http_request
 {
     static const struct tc_method none = {.name = "unknown"};
     struct tc_call *c = begin(ctx, x, req, &none, NULL);
-    (void)allow;
+    char extra[128];
+    snprintf(extra, sizeof extra, "Allow: %.*s\r\n", STR_ARG(allow));
     if (err->code == ERR_BAD_METHOD)
-        tc_fail(c, TC_METHOD_NOT_ALLOWED, "%s", err->msg);
+        tc_fail_extra(c, TC_METHOD_NOT_ALLOWED, err, extra);
+    else if (err->code == ERR_NOT_SUPPORTED)
+        tc_fail(c, TC_NOT_IMPLEMENTED, "%s", err->msg);
     else if (err->code == ERR_NO_ROUTE)
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Unknown route: %.*s", NAME_ARG(req->path));
     else

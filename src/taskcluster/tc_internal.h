@@ -141,6 +141,7 @@ enum tc_code {
     TC_BAD_SIGNATURE,             /* 403: of a URL that was given out */
     TC_RESOURCE_NOT_FOUND,        /* 404 */
     TC_METHOD_NOT_ALLOWED,        /* 405 */
+    TC_NOT_IMPLEMENTED,           /* 501 */
     TC_NO_MATCHING_METHOD,        /* 406: to get an object by */
     TC_REQUEST_TIMEOUT,           /* 408: of an upload */
     TC_REQUEST_CONFLICT,          /* 409 */

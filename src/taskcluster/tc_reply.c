@@ -39,6 +39,7 @@ static const struct {
     [TC_DEPENDENCY] = {"ArtifactError", 424},
     [TC_INTERNAL_SERVER_ERROR] = {"InternalServerError", 500},
     [TC_TOO_MANY_REQUESTS] = {"TooManyRequests", 429},
+    [TC_NOT_IMPLEMENTED] = {"NotImplemented", 501},
     [TC_BUSY] = {"ServiceUnavailable", 503},
     [TC_OUT_OF_SPACE] = {"InsufficientStorage", 507},
 };

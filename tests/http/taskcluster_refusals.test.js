@@ -76,7 +76,10 @@ describe('what is not there', () => {
 
     it('is_404_or_405_for_a_route', async () => {
         assertError(await raw('GET', 'nothing/here'), 404, 'ResourceNotFound', /Unknown route/);
-        assertError(await raw('PATCH', 'ping'), 405, 'MethodNotAllowed');
+        const patch = await raw('PATCH', 'ping');
+        assertError(patch, 405, 'MethodNotAllowed');
+        assert.equal(patch.headers.get('allow'), 'GET, HEAD');
+        assertError(await raw('PROPFIND', 'ping'), 501, 'NotImplemented');
     });
 });
 

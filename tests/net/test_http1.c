@@ -167,11 +167,19 @@ static void every_method_has_its_name_or_none(void **state)
 {
     (void)state;
     CHECK("HEAD / HTTP/1.1\r\nHost: a\r\n\r\nPUT / HTTP/1.1\r\nHost: a\r\n\r\n"
-          "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nTRACE / HTTP/1.1\r\nHost: a\r\n\r\n",
+          "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nTRACE / HTTP/1.1\r\nHost: a\r\n\r\n"
+          "BREW! /pot?x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab"
+          "get / HTTP/1.1\r\nHost: a\r\n\r\n"
+          "\r\nM-SEARCH / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+          "2\r\nab\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
           "HEAD [/] [] type[] accept[] worker[] body[]\n"
           "PUT [/] [] type[] accept[] worker[] body[]\n"
           "OPTIONS [*] [] type[] accept[] worker[] body[]\n"
-          "other [/] [] type[] accept[] worker[] body[]\n");
+          "other [/] [] type[] accept[] worker[] body[]\n"
+          "other [/pot] [x] type[] accept[] worker[] body[ab]\n"
+          "other [/] [] type[] accept[] worker[] body[]\n"
+          "other [/] [] type[] accept[] worker[] body[ab]\n"
+          "GET [/] [] type[] accept[] worker[] body[]\n");
 }
 
 static void an_absolute_target_is_cut_to_its_path(void **state)
@@ -285,7 +293,7 @@ static void malformed_requests_are_refused(void **state)
         "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",            /* a space */
         "GET /\200 HTTP/1.1\r\nHost: a\r\n\r\n",           /* not ASCII */
         "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",         /* a tunnel */
-        "get / HTTP/1.1\r\nHost: a\r\n\r\n",               /* lower case */
+        "G(ET / HTTP/1.1\r\nHost: a\r\n\r\n",              /* no token */
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         "\026\003\001\002",

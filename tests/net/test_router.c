@@ -19,6 +19,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/jobs"},
     {HTTP_POST, "/jobs"},
     {HTTP_GET, "/jobs/take"},
+    {HTTP_GET, "/events", .stream = true},
     {HTTP_POST, "/jobs/{id}/success"},
     {HTTP_GET, "/jobs/{id}/errors/{attempt}"},
     {HTTP_GET, "/jobs/{id}/{what}/first"},
@@ -88,7 +89,28 @@ static void a_fixed_segment_is_preferred_whatever_the_order(void **state)
     check_found(HTTP_GET, "/jobs/take", "/jobs/take");
     check_found(HTTP_GET, "/jobs/x/errors/first", "/jobs/{id}/errors/{attempt}");
     check_found(HTTP_GET, "/jobs/x/other/first", "/jobs/{id}/{what}/first");
-    check_found(HTTP_DELETE, "/jobs/take", "/jobs/{id}");
+}
+
+/* DELETE /jobs/take is not the deletion of a job with the id "take", and Allow does not say so. */
+static void a_path_that_is_named_has_its_own_methods_only(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct answer r = ask(&a, HTTP_DELETE, "/jobs/take");
+    assert_int_equal(r.err.code, ERR_BAD_METHOD);
+    assert_true(str_eq(r.m.allow, STR("GET, HEAD")));
+    r = ask(&a, HTTP_HEAD, "/events");
+    assert_int_equal(r.err.code, ERR_BAD_METHOD);
+    assert_true(str_eq(r.m.allow, STR("GET")));
+    check_found(HTTP_DELETE, "/jobs/%74ake", "/jobs/{id}");
+    arena_fini(&a);
+}
+
+static void a_method_of_no_path_is_not_supported(void **state)
+{
+    (void)state;
+    check_error(HTTP_OTHER, "/jobs/abc/success", ERR_NOT_SUPPORTED);
+    check_error(HTTP_OTHER, "/nowhere", ERR_NOT_SUPPORTED);
 }
 
 static void head_is_answered_by_get(void **state)
@@ -143,7 +165,7 @@ static void another_method_is_told_which_there_are(void **state)
     struct answer r = ask(&a, HTTP_PUT, "/jobs/abc");
     assert_int_equal(r.err.code, ERR_BAD_METHOD);
     assert_true(str_eq(r.m.allow, STR("GET, HEAD, DELETE")));
-    r = ask(&a, HTTP_OTHER, "/jobs/abc/success");
+    r = ask(&a, HTTP_GET, "/jobs/abc/success");
     assert_int_equal(r.err.code, ERR_BAD_METHOD);
     assert_true(str_eq(r.m.allow, STR("POST")));
     arena_fini(&a);
@@ -164,7 +186,7 @@ static void a_route_of_the_admin_listener_is_only_there(void **state)
     struct answer r = ask_of(fronts, 1, true, &a, HTTP_POST, "/backup");
     assert_int_equal(r.err.code, ERR_OK);
     assert_ptr_equal(r.m.route, backup_route(0));
-    for (enum http_method m = HTTP_GET; m <= HTTP_OTHER; m++) {
+    for (enum http_method m = HTTP_GET; m < HTTP_OTHER; m++) {
         r = ask_of(fronts, 1, false, &a, m, "/backup");
         assert_int_equal(r.err.code, ERR_NO_ROUTE);
         assert_non_null(strstr(r.err.msg, "only the admin listener"));
@@ -373,6 +395,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_finds_its_route),
         cmocka_unit_test(a_fixed_segment_is_preferred_whatever_the_order),
+        cmocka_unit_test(a_path_that_is_named_has_its_own_methods_only),
+        cmocka_unit_test(a_method_of_no_path_is_not_supported),
         cmocka_unit_test(head_is_answered_by_get),
         cmocka_unit_test(params_are_decoded),
         cmocka_unit_test(the_rest_of_a_path_keeps_its_slashes),
