@@ -15,8 +15,10 @@ static const struct shape_member reason_members[] = {
     {MEMBER(struct backlog_reason, jobs, "jobs", ALWAYS, "how many it keeps back")},
     {MEMBER(struct backlog_reason, at_least, "at_least", IF_SET,
             "true: there may be more of them")},
-    {MEMBER(struct backlog_reason, name, "name", OR_NULL,
-            "of the concurrency key, the budget or the node")},
+    {MEMBER(
+        struct backlog_reason, name, "name", OR_NULL,
+        "of the concurrency key, the budget or the node; of `no_worker` `task` or `job`, if all "
+        "who ask for jobs of the queue take only the other")},
     {MEMBER(struct backlog_reason, until, "until", OR_NULL, "null: that is up to somebody")},
     {MEMBER(struct backlog_reason, text, "reason", ALWAYS, NULL)},
 };

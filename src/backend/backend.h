@@ -89,6 +89,7 @@ struct claim_spec {
     uint32_t count;
     struct str worker, node;
     struct str address, agent; /* likewise */
+    enum job_kind kind;        /* it is given no other jobs */
     span lease, wait;
     reply_fn done; /* reply.handouts */
     void *ctx;

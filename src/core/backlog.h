@@ -18,15 +18,17 @@
 /* One kind of obstacle, or one thing of that kind. A job may be counted by several. */
 struct backlog_reason {
     enum obstacle_kind kind;
-    uint64_t jobs;   /* how many it holds back */
-    bool at_least;   /* there may be more: not all was looked at */
-    struct str name; /* of the key, the budget or the node; empty: none, or several */
+    uint64_t jobs; /* how many it holds back */
+    bool at_least; /* there may be more: not all was looked at */
+    /* Of the key, the budget or the node; of OBSTACLE_NO_WORKER `task` or `job`: only takers of the
+     * other kind are there. Empty: none, or several. */
+    struct str name;
     instant until;   /* or none: that is up to somebody */
     struct str text; /* a sentence without its full stop */
 };
 
 /* Kinds of which there is one each, and named ones with the rest of their kind. */
-#define BACKLOG_REASONS_MAX (OBSTACLE_KINDS + 3 * (BACKLOG_NAMES_MAX + 1))
+#define BACKLOG_REASONS_MAX (OBSTACLE_KINDS + JOB_KINDS + 3 * (BACKLOG_NAMES_MAX + 1))
 
 struct backlog {
     struct str queue;

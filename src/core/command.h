@@ -108,6 +108,7 @@ struct peek_command {
     struct ready_place from; /* exclusive */
     uint32_t limit;          /* 1 to PEEK_MAX; a page of large payloads ends earlier */
     bool with_payload;
+    bool tasks; /* only those of KIND_TASK */
 };
 #define PEEK_MAX 100
 
@@ -224,6 +225,7 @@ struct queue_view {
     bool configured; /* it has settings; otherwise they are the default */
     struct queue_settings settings;
     uint64_t counts[STATUS_COUNT];
+    uint64_t tasks[STATUS_COUNT]; /* of these, tasks that are scheduled, ready, in flight */
     span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
 };
 

@@ -36,7 +36,8 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->settling);
     list_init(&e->dirty);
     list_init(&e->pending);
-    list_init(&e->all_waiters);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        list_init(&e->all_waiters[k]);
     list_init(&e->takers);
     list_init(&e->gone);
     list_init(&e->unserved);
@@ -101,7 +102,8 @@ void engine_free(struct engine *e)
     free(e->free_queues);
     strmap_fini(&e->queue_names);
     strmap_fini(&e->type_names);
-    btree_fini(&e->heads);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        btree_fini(&e->heads[k]);
     btree_fini(&e->deadlines);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
@@ -182,7 +184,7 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else
-        engine_wait_add(e, q, engine_rank(s), job->id, false, s->ready_at, now,
+        engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, false), s->ready_at, now,
                         s->status == STATUS_SCHEDULED ? engine_type(e, q, job->type) : 0);
     engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
     if (!lifecycle_is_terminal(s->status))
@@ -305,7 +307,8 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     case DUE_READY:
         engine_due_fired(e, now, q, due);
         q->counts[STATUS_SCHEDULED]--;
-        engine_ready_add(e, q, DUE_VAL_RANK(due.val), id, DUE_VAL_STATE(due.val));
+        q->tasks[STATUS_SCHEDULED] -= (due.val & DUE_VAL_TASK) != 0;
+        engine_ready_add(e, q, DUE_VAL_RANK(due.val), id, DUE_VAL_READY(due.val));
         return err_none();
     case DUE_LEASE: {
         struct live *l = idmap_get(&e->live, id);

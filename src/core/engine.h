@@ -243,8 +243,9 @@ struct taker_spec {
     struct str worker; /* name for the record, copied */
     struct str node;   /* where its jobs will run, copied; empty: it did not say */
     bool claim;
-    span lease;       /* claim: of each job */
-    instant wait_end; /* claim: answered empty then */
+    enum job_kind kind; /* it is given no other jobs */
+    span lease;         /* claim: of each job */
+    instant wait_end;   /* claim: answered empty then */
 };
 
 /* Opens a stream or a claim; the spec is borrowed. taker_ctx is what the sink gets. */
@@ -321,12 +322,12 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
  * there are also others among them. Takes as long for many jobs as for few. */
 bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
                     struct id *next);
-/* The places of the first ready jobs of the queue after `from`, at most `limit` of them, whose
+/* The places of the first ready jobs of the queue after c->from, at most `limit` of them, whose
  * priority is in the range: in the order of rank and id, which shares of retries and nodes to avoid
  * may change when they are handed out. Without members of gangs and jobs whose concurrency key is
  * full. Takes as long for many jobs as for few. */
-size_t engine_peek(const struct engine *e, struct str queue, struct range priority,
-                   struct ready_place from, size_t limit, struct ready_place *places);
+size_t engine_peek(const struct engine *e, const struct peek_command *c, size_t limit,
+                   struct ready_place *places);
 /* Jobs of a queue (or of all, if name is empty) by status. What is due but not fired yet counts as
  * scheduled. */
 void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT]);

@@ -118,7 +118,8 @@ void engine_avoid_due(struct engine *e, uint64_t val)
     engine_odd_clear(e, v->id, ODD_AVOIDS);
     if (q) {
         q->counts[STATUS_READY]--;
-        engine_ready_add(e, q, v->rank, v->id, entry.val & READY_VAL_STATE);
+        q->tasks[STATUS_READY] -= (entry.val & READY_VAL_TASK) != 0;
+        engine_ready_add(e, q, v->rank, v->id, (unsigned)(entry.val & READY_VAL_BITS));
     }
     engine_gang_avoids_no_more(e, v->id);
     free(v);

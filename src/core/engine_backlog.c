@@ -28,7 +28,7 @@ struct look {
     instant now;
     struct arena *arena;
     struct backlog *out;
-    struct crowd crowd; /* of takers of all queues; then with those of the queue */
+    struct crowd crowd[JOB_KINDS]; /* of takers of all queues; then with those of the queue */
     size_t steps;
     struct backlog_reason reasons[BACKLOG_REASONS_MAX]; /* of the queue that is looked at */
     size_t reason_count;
@@ -113,9 +113,12 @@ static void add_taker(struct crowd *c, const struct taker *t)
 static void look_at_takers(struct look *l, const struct list *subs)
 {
     const struct list *n = subs->next;
-    for (size_t i = 0; n != subs && i < BACKLOG_LOOK_MAX; n = n->next, i++, l->steps++)
-        add_taker(&l->crowd, LIST_OF(n, const struct sub, all)->taker);
-    l->crowd.cut |= n != subs;
+    for (size_t i = 0; n != subs && i < BACKLOG_LOOK_MAX; n = n->next, i++, l->steps++) {
+        const struct taker *t = LIST_OF(n, const struct sub, all)->taker;
+        add_taker(&l->crowd[t->kind], t);
+    }
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        l->crowd[k].cut |= n != subs;
 }
 
 /* The name of a key is in its jobs only. */
@@ -154,6 +157,7 @@ static bool is_node_of_all(const struct crowd *c, struct str node)
 static uint64_t look_at_lines(struct look *l, const struct queue *q)
 {
     uint64_t shunned = 0, waiting = 0;
+    struct str node = {0};
     if (list_is_empty(&q->lines))
         return 0;
     struct names *budgets = ARENA_NEW(l->arena, struct names);
@@ -166,13 +170,14 @@ static uint64_t look_at_lines(struct look *l, const struct queue *q)
             names_add(budgets, w->set->parts[part].pool->budget.key, line->ready.count);
             waiting += line->ready.count;
             l->steps += budgets->count / 8;
-        } else if (line->name.len && is_node_of_all(&l->crowd, line->name)) {
+        } else if (line->name.len && is_node_of_all(&l->crowd[line->kind], line->name)) {
             shunned += line->ready.count;
+            node = line->name;
         }
     }
     names_report(l, budgets, OBSTACLE_BUDGET, i == &q->lines);
     if (shunned)
-        add(l, OBSTACLE_NODE, shunned)->name = arena_copy(l->arena, l->crowd.node);
+        add(l, OBSTACLE_NODE, shunned)->name = arena_copy(l->arena, node);
     return waiting + shunned;
 }
 
@@ -194,18 +199,43 @@ static void look_at_limits(struct look *l, const struct queue *q)
         add(l, OBSTACLE_RATE, ready)->until = lim->wake;
 }
 
+/* Whether all takers that were looked at are of the other kind. */
+static bool is_unfit(const struct look *l, enum job_kind k)
+{
+    enum job_kind other = k == KIND_TASK ? KIND_JOB : KIND_TASK;
+    return l->crowd[k].workers == 0 && l->crowd[other].workers > 0;
+}
+
+/* Of a mixture one kind may have workers and the other none. */
+static void look_at_crowds(struct look *l, const struct queue *q)
+{
+    uint64_t tasks = q->tasks[STATUS_READY], none = 0, busy = 0;
+    for (enum job_kind k = 0; k < JOB_KINDS; k++) {
+        uint64_t ready = k == KIND_TASK ? tasks : l->out->ready - tasks;
+        if (ready && is_unfit(l, k))
+            add(l, OBSTACLE_NO_WORKER, ready)->name = k == KIND_TASK ? STR("task") : STR("job");
+        else if (l->crowd[k].workers == 0)
+            none += ready;
+        else if (l->crowd[k].with_room == 0 && !l->crowd[k].cut)
+            busy += ready;
+    }
+    add_if(l, OBSTACLE_NO_WORKER, none);
+    add_if(l, OBSTACLE_BUSY, busy);
+}
+
 static struct err look_at_ready(struct look *l, const struct queue *q)
 {
     struct backlog *b = l->out;
     if (b->ready == 0)
         return err_none();
     look_at_limits(l, q);
-    if (l->crowd.workers == 0)
-        add(l, OBSTACLE_NO_WORKER, b->ready);
-    else if (l->crowd.with_room == 0 && !l->crowd.cut)
-        add(l, OBSTACLE_BUSY, b->ready);
-    bool all_wait = l->reason_count > 0;
-    uint64_t apart = look_at_lines(l, q) + q->gang_ready + q->parked.count;
+    bool limited = l->reason_count > 0;
+    look_at_crowds(l, q);
+    uint64_t apart = 0;
+    for (size_t i = 0; i < l->reason_count && !limited; i++)
+        apart += l->reasons[i].jobs;
+    bool all_wait = limited || apart >= b->ready;
+    apart += look_at_lines(l, q) + q->gang_ready + q->parked.count;
     TRY(look_at_keys(l, q));
     add_if(l, OBSTACLE_GANG, q->gang_ready);
     if (!all_wait && apart < b->ready)
@@ -256,6 +286,11 @@ static void put_into_words(struct backlog_reason *r, struct arena *a)
     buf_print(&b, "%s%llu ", r->at_least ? "at least " : "", (unsigned long long)r->jobs);
     if (r->kind == OBSTACLE_NODE)
         buf_print(&b, "must stay off node '%.*s', where everybody with room is", NAME_ARG(r->name));
+    else if (r->kind == OBSTACLE_NO_WORKER && r->name.len)
+        buf_print(&b, "%s %s: all who ask for jobs of the queue take %s", one ? "waits" : "wait",
+                  str_eq(r->name, STR("task")) ? "for a worker of tasks"
+                                               : "for a worker of other jobs than tasks",
+                  str_eq(r->name, STR("task")) ? "no tasks" : "only tasks");
     else if (r->name.len)
         buf_print(&b, "%s for %s=%.*s", one ? "waits" : "wait", explain_kind_name(r->kind),
                   NAME_ARG(r->name));
@@ -279,14 +314,15 @@ static int compare_reasons(const void *a, const void *b)
 static struct err look_at_queue(struct look *l, const struct queue *q)
 {
     struct backlog *b = l->out;
-    const struct crowd any = l->crowd;
+    struct crowd any[JOB_KINDS];
+    memcpy(any, l->crowd, sizeof any);
     l->reason_count = 0;
     b->blocked = q->counts[STATUS_BLOCKED];
     b->scheduled = q->counts[STATUS_SCHEDULED];
     b->ready = q->counts[STATUS_READY];
     look_at_takers(l, &q->takers);
-    b->workers = l->crowd.workers;
-    b->with_room = l->crowd.with_room;
+    b->workers = l->crowd[KIND_JOB].workers + l->crowd[KIND_TASK].workers;
+    b->with_room = l->crowd[KIND_JOB].with_room + l->crowd[KIND_TASK].with_room;
     struct err err = look_at_ready(l, q);
     add_if(l, OBSTACLE_DEPENDENCY, b->blocked);
     add_if(l, OBSTACLE_TIME, b->scheduled);
@@ -296,7 +332,7 @@ static struct err look_at_queue(struct look *l, const struct queue *q)
     memcpy(b->reasons, l->reasons, l->reason_count * sizeof *b->reasons);
     for (size_t i = 0; i < b->reason_count; i++)
         put_into_words(&b->reasons[i], l->arena);
-    l->crowd = any;
+    memcpy(l->crowd, any, sizeof any);
     return err;
 }
 
@@ -305,7 +341,7 @@ static void begin(struct look *l, struct engine *e, instant now, struct arena *a
     l->e = e;
     l->now = now;
     l->arena = a;
-    l->crowd = (struct crowd){0};
+    memset(l->crowd, 0, sizeof l->crowd);
     l->steps = 0;
     look_at_takers(l, &e->any_takers);
 }

@@ -67,8 +67,9 @@ struct line {
     struct list node; /* in queue->lines */
     struct list open; /* in queue->open_lines iff it has budgets and does not wait for them */
     struct queue *queue;
-    struct str key;  /* owned by engine->lines */
-    struct str name; /* of the node; empty: none */
+    struct str key;     /* owned by engine->lines */
+    struct str name;    /* of the node; empty: none */
+    enum job_kind kind; /* of its jobs */
     struct btree ready;
     struct btree_entry head; /* the first of them; val: the line's address */
     struct budget_wait wait;

@@ -54,6 +54,8 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     struct queue *q = engine_queue_get(e, job->queue);
     old->counts[STATUS_IN_FLIGHT]--;
     q->counts[STATUS_IN_FLIGHT]++;
+    old->tasks[STATUS_IN_FLIGHT] -= l->kind == KIND_TASK;
+    q->tasks[STATUS_IN_FLIGHT] += l->kind == KIND_TASK;
     engine_queue_refresh(e, old);
     engine_gangs_limits(e, old);
     engine_queue_refresh(e, q);
@@ -103,7 +105,7 @@ static void patch_waiting(struct engine *e, instant now, struct queue *old, cons
         engine_fold_close(e, job);
     engine_rescheduled(e, now, from, was->state.ready_at, job);
     struct queue *q = engine_queue_get(e, job->queue);
-    engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
+    engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, true), s->ready_at, now,
                     engine_type(e, q, job->type));
     engine_queue_drop_if_unused(e, old);
 }
@@ -118,6 +120,9 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
         return err_make(ERR_UNPROCESSABLE,
                         "the job is %s; only a job that has not ended can change",
                         lifecycle_status_name(seen.state.status));
+    /* Its definition names its queue, too: in another one nobody could read it. */
+    if (p->set & PATCH_QUEUE && job_kind(&seen) == KIND_TASK && !str_eq(p->queue, seen.queue))
+        return err_make(ERR_UNPROCESSABLE, "the job is a task, which keeps its task queue");
     unsigned payload = p->set & PATCH_FIRST ? PORT_PAYLOAD : 0; /* is written again */
     TRY(e->port.load_job(e->port.ctx, id, PORT_STATE | payload, a, &stored, &extent));
     struct queue *q = engine_queue_find(e, stored.queue);
@@ -300,7 +305,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, struct reru
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else
-        engine_wait_add(e, q, engine_rank(s), id, true, s->ready_at, now,
+        engine_wait_add(e, q, engine_rank(s), id, engine_val(job, true), s->ready_at, now,
                         engine_type(e, q, job->type));
     return err_none();
 }

@@ -11,7 +11,7 @@ static bool is_awaited(const struct queue *q, const struct list *waiters)
     for (const struct list *n = waiters->next; n != waiters; n = n->next) {
         struct btree_entry first;
         const struct taker *t = LIST_OF(n, const struct sub, node)->taker;
-        if (engine_ready_first(q, (struct str){t->node->bytes, t->node->len}, &first))
+        if (engine_ready_first(q, t->kind, (struct str){t->node->bytes, t->node->len}, &first))
             return true;
     }
     return false;
@@ -19,17 +19,19 @@ static bool is_awaited(const struct queue *q, const struct list *waiters)
 
 static void check_queue(const struct engine *e, const struct queue *q)
 {
-    struct btree_entry first;
     must(e->queues[q->index] == q);
     engine_line_check(e, q);
-    bool has = engine_ready_first(q, (struct str){0}, &first);
-    must(has == q->has_head);
-    must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
+    for (enum job_kind k = 0; k < JOB_KINDS; k++) {
+        struct btree_entry first;
+        bool has = engine_ready_first(q, k, (struct str){0}, &first);
+        must(has == q->has_head[k]);
+        must(!has || (first.hi == q->head[k].hi && first.lo == q->head[k].lo));
+        must(q->dirty || !is_awaited(q, &q->waiters[k]));
+        must(q->dirty || !is_awaited(q, &e->all_waiters[k]));
+    }
     btree_check(&q->ready);
     engine_limits_check(q);
     engine_keys_check(q);
-    must(q->dirty || !is_awaited(q, &q->waiters));
-    must(q->dirty || !is_awaited(q, &e->all_waiters));
 }
 
 /* Whoever changes a status without an event is found out here. */
@@ -59,19 +61,21 @@ static void check_order_of_queues(const struct engine *e)
 
 void engine_check(const struct engine *e)
 {
-    size_t in_flight = 0, held = 0, heads = 0, ended = 0;
+    size_t in_flight = 0, held = 0, ended = 0, heads[JOB_KINDS] = {0};
     for (uint32_t i = 0; i < e->queue_cap; i++) {
         if (!e->queues[i])
             continue;
         check_queue(e, e->queues[i]);
         in_flight += e->queues[i]->counts[STATUS_IN_FLIGHT];
-        heads += e->queues[i]->has_head;
+        for (enum job_kind k = 0; k < JOB_KINDS; k++)
+            heads[k] += e->queues[i]->has_head[k];
         ended += e->queues[i]->counts[STATUS_COMPLETED] + e->queues[i]->counts[STATUS_DEAD];
     }
     check_order_of_queues(e);
     must(in_flight == e->live.count && in_flight == e->live_order.count);
     btree_check(&e->live_order);
-    must(heads == e->heads.count);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        must(heads[k] == e->heads[k].count);
     must(ended == e->ended[0].count + e->ended[1].count);
     for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {
         const struct taker *t = LIST_OF(n, const struct taker, all);

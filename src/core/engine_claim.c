@@ -93,7 +93,7 @@ static void bring_into_order(struct engine *e, instant now, struct queue *q, con
         return;
     if (!parked)
         must(engine_forget(e, now, q, job) == STATUS_READY);
-    engine_ready_add(e, q, engine_rank(&job->state), job->id, has_state);
+    engine_ready_add(e, q, engine_rank(&job->state), job->id, engine_val(job, has_state));
 }
 
 static struct err begin(struct engine *e, instant now, const struct job_claim *c,
@@ -104,7 +104,7 @@ static struct err begin(struct engine *e, instant now, const struct job_claim *c
     must(q);
     TRY(check_kept_back(e, now, q, job, c->node));
     bring_into_order(e, now, q, job, extent->has_state);
-    struct taker t = {.claim = true, .lease = c->lease};
+    struct taker t = {.claim = true, .kind = job_kind(job), .lease = c->lease};
     struct btree_entry entry = {engine_rank(&job->state), job->id.hi, job->id.lo,
                                 extent->has_state ? READY_VAL_STATE : 0};
     t.worker = engine_worker_new(c->worker);

@@ -213,7 +213,7 @@ void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *
         engine_changed(e, now, &ev);
         s->status = lifecycle_move(s->status, EVENT_DUE);
     }
-    engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
+    engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, true), s->ready_at, now,
                     engine_type(e, q, job->type));
 }
 

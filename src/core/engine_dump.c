@@ -49,8 +49,11 @@ static void dump_queue(struct dump *d, const struct queue *q)
     buf_print(&d->line, "queue %.*s", STR_ARG(q->name));
     for (int s = 0; s < STATUS_COUNT; s++)
         buf_print(&d->line, " %" PRIu64, q->counts[s]);
-    LINE(d, " gangs %" PRIu64 " lined %" PRIu64 " head %d " ID_FMT, q->gang_ready, q->lined,
-         q->has_head, q->has_head ? q->head.hi : 0, q->has_head ? q->head.lo : 0);
+    LINE(d, " gangs %" PRIu64 " lined %" PRIu64 " tasks %" PRIu64, q->gang_ready, q->lined,
+         q->tasks[STATUS_READY]);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        LINE(d, "head %d %d " ID_FMT, (int)k, q->has_head[k], q->has_head[k] ? q->head[k].hi : 0,
+             q->has_head[k] ? q->head[k].lo : 0);
     dump_order(d, q, "ready", &q->ready, (struct str){0});
     dump_order(d, q, "parked", &q->parked, (struct str){0});
     for (const struct list *n = q->lines.next; n != &q->lines; n = n->next) {

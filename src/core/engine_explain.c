@@ -138,6 +138,10 @@ static void count_workers(const struct list *subs, struct str shunned, struct ex
 {
     for (const struct list *n = subs->next; n != subs; n = n->next) {
         const struct taker *t = LIST_OF(n, const struct sub, all)->taker;
+        if (t->kind != job_kind(&x->job)) {
+            x->unfit++;
+            continue;
+        }
         x->workers++;
         if (!has_room(t))
             continue;
@@ -148,7 +152,17 @@ static void count_workers(const struct list *subs, struct str shunned, struct ex
 
 static void explain_workers(struct arena *a, struct explanation *x)
 {
-    if (x->workers == 0)
+    bool task = job_kind(&x->job) == KIND_TASK;
+    if (x->workers == 0 && x->unfit)
+        explain_add(x, a, OBSTACLE_NO_WORKER, INSTANT_NONE,
+                    task
+                        ? "it is a task, and whoever asks for jobs of its queue does so over the "
+                          "Jobs API, by which nobody is given tasks: a worker of Taskcluster's API "
+                          "could take it"
+                        : "it is no task, and whoever asks for jobs of its queue does so over "
+                          "Taskcluster's API, by which nobody is given other jobs: a worker of the "
+                          "Jobs API could take it");
+    else if (x->workers == 0)
         explain_add(x, a, OBSTACLE_NO_WORKER, INSTANT_NONE,
                     "no stream is open for its queue and no claim waits for it");
     else if (x->with_room == 0 && x->workers == 1)
@@ -201,7 +215,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
                     "it must stay off node '%.*s' for another %s, and whoever has room is there",
                     STR_ARG(node), wait);
     }
-    x->ahead = engine_ready_rank(q, (struct str){0}, place, EXPLAIN_AHEAD_MAX);
+    x->ahead = engine_ready_rank(q, job_kind(&x->job), (struct str){0}, place, EXPLAIN_AHEAD_MAX);
     x->ahead += engine_key_rank(e, q, &x->job, EXPLAIN_AHEAD_MAX - x->ahead);
     x->ahead += engine_line_rank(e, q, place, EXPLAIN_AHEAD_MAX - x->ahead);
     if (x->ahead)

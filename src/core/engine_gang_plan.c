@@ -234,10 +234,10 @@ static uint64_t older_in(const struct queue *q, const struct taker *t,
 {
     struct str node = {t->node->bytes, t->node->len};
     struct btree_entry first;
-    if (!engine_ready_first(q, node, &first) || !engine_is_before(&first, place))
+    if (!engine_ready_first(q, t->kind, node, &first) || !engine_is_before(&first, place))
         return 0;
     uint64_t room = q->limits ? engine_limits_room(q->limits) : most;
-    return engine_ready_rank(q, node, *place, room < most ? room : most);
+    return engine_ready_rank(q, t->kind, node, *place, room < most ? room : most);
 }
 
 static uint32_t older_for(struct engine *e, const struct taker *t, const struct btree_entry *place,
@@ -246,10 +246,11 @@ static uint32_t older_for(struct engine *e, const struct taker *t, const struct 
     uint64_t n = 0;
     struct btree_entry head;
     if (t->sub_count == 1 && !t->subs[0].queue) {
-        bool more = btree_first(&e->heads, &head);
+        const struct btree *heads = &e->heads[t->kind];
+        bool more = btree_first(heads, &head);
         for (; more && n < most && engine_is_before(&head, place); e->gang_steps++) {
             n += older_in(e->queues[head.val], t, place, most - n);
-            more = btree_after(&e->heads, head, &head);
+            more = btree_after(heads, head, &head);
         }
         return (uint32_t)n;
     }
@@ -291,7 +292,8 @@ static struct gang_share *share_get(struct plan *p, struct gang_part *part, stru
 
 static bool may_have(const struct taker *t, const struct gang_part *part)
 {
-    return part->node.len == 0 || !str_eq((struct str){t->node->bytes, t->node->len}, part->node);
+    return t->kind == KIND_JOB &&
+           (part->node.len == 0 || !str_eq((struct str){t->node->bytes, t->node->len}, part->node));
 }
 
 /* The next taker of a queue: first those that name it, then those of all queues. */
@@ -398,7 +400,7 @@ static bool may_leave(struct plan *p, const struct gang_part *part)
         return true;
     uint64_t room = engine_limits_room(q->limits), older = 0;
     if (p->place && room < UINT64_MAX)
-        older = engine_ready_rank(q, (struct str){0}, *p->place, room);
+        older = engine_ready_rank(q, KIND_JOB, (struct str){0}, *p->place, room);
     p->reserved |= older > 0;
     return engine_limits_gang_room(q->limits, older) >= q->planned;
 }
@@ -429,13 +431,14 @@ static bool may_fly(struct plan *p, uint64_t count)
         return true;
     if (room < count)
         return false;
-    bool more = p->place && btree_first(&e->heads, &head);
+    const struct btree *heads = &e->heads[KIND_JOB];
+    bool more = p->place && btree_first(heads, &head);
     for (; more && older < room && engine_is_before(&head, p->place); e->gang_steps++) {
         const struct queue *q = e->queues[head.val];
         uint64_t most = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
         most = most < room - older ? most : room - older;
-        older += engine_ready_rank(q, (struct str){0}, *p->place, most);
-        more = btree_after(&e->heads, head, &head);
+        older += engine_ready_rank(q, KIND_JOB, (struct str){0}, *p->place, most);
+        more = btree_after(heads, head, &head);
     }
     p->reserved |= older > 0;
     return room - older >= count;
@@ -534,7 +537,7 @@ struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a,
         return err_none();
     take_notice(e, began);
     began = e->gang_steps;
-    if (!last && e->heads.count == 0)
+    if (!last && e->heads[KIND_JOB].count == 0)
         return err_none(); /* there is no one to precede */
     /* Continues where the last incomplete pass stopped, because otherwise later gangs would never
      * be examined. */

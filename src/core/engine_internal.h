@@ -11,6 +11,7 @@
 #include "base/strmap.h"
 #include "base/strtree.h"
 #include "core/engine.h"
+#include "core/engine_entry.h"
 #include "core/queue.h"
 
 struct line;
@@ -26,25 +27,27 @@ struct gang_watch {
 struct queue {
     struct str name; /* owned by engine->queue_names */
     struct strtree_node by_name;
-    uint32_t index;          /* in engine->queues */
-    struct btree ready;      /* major: RANK; val: see READY_VAL_STATE */
-    struct btree line_heads; /* the first of each line that does not wait; see engine_line.c */
-    int32_t retries_credit;  /* below 0: it is the turn of jobs that are not granted retries */
-    uint64_t gang_ready;     /* ready jobs that are in their gangs; see engine_gang.c */
-    uint64_t planned;        /* within a plan, as plan_round says */
+    uint32_t index;     /* in engine->queues */
+    struct btree ready; /* of KIND_JOB; major: RANK; val: see READY_VAL_STATE */
+    /* The first of each line that does not wait; see engine_line.c. */
+    struct btree line_heads[JOB_KINDS];
+    int32_t retries_credit; /* below 0: it is the turn of jobs that are not granted retries */
+    uint64_t gang_ready;    /* ready jobs that are in their gangs; see engine_gang.c */
+    uint64_t planned;       /* within a plan, as plan_round says */
     uint32_t plan_round;
     struct gang_watch gang_watch;
-    struct list lines;       /* struct line.node */
-    struct list open_lines;  /* struct line.open */
-    uint64_t lined;          /* ready jobs in lines that have budgets */
-    struct btree_entry head; /* what engine->heads holds for this queue */
-    bool has_head;           /* also false if it has ready jobs, but may hand out none */
-    bool dirty;              /* in engine->dirty: got ready jobs in this turn */
+    struct list lines;                  /* struct line.node */
+    struct list open_lines;             /* struct line.open */
+    uint64_t lined;                     /* ready jobs in lines that have budgets; not tasks */
+    uint64_t tasks[STATUS_COUNT];       /* of counts: tasks that wait or are in flight */
+    struct btree_entry head[JOB_KINDS]; /* what engine->heads hold for this queue */
+    bool has_head[JOB_KINDS];           /* also false if it has ready ones, but may hand out none */
+    bool dirty;                         /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
-    uint32_t subs;       /* takers that name this queue */
-    struct list takers;  /* struct sub.all of these */
-    uint32_t type;       /* the last one seen, in engine->types; 0: none */
-    struct list waiters; /* struct sub.node, oldest ticket first */
+    uint32_t subs;                  /* takers that name this queue */
+    struct list takers;             /* struct sub.all of these */
+    uint32_t type;                  /* the last one seen, in engine->types; 0: none */
+    struct list waiters[JOB_KINDS]; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
     struct queue_limits *limits; /* NULL: it has no settings */
     struct btree parked;         /* ready jobs whose key is full; see engine_keys.c */
@@ -60,46 +63,6 @@ struct queue_limits {
     struct queue *queue;
     struct list drawn; /* in engine->drawn: its bucket is to be stored with this turn */
 };
-
-/* The place of a ready job is its rank, then its id: at one priority retries granted by policies
- * come first, then all others by age. 17 bits. */
-#define RANK_OTHERS             1u /* bit of a rank: not a granted retry */
-#define RANK(priority, granted) ((uint32_t)(priority) << 1 | ((granted) ? 0 : RANK_OTHERS))
-#define RANK_BITS               17
-static inline uint32_t engine_rank(const struct job_state *s)
-{
-    return RANK(s->priority, s->extras.granted != 0);
-}
-
-/* In the val of a ready entry: a state record exists. */
-#define READY_VAL_STATE 1u
-
-/* Types are stored as an index, where there is no room for a name; 0: none, or there are too
- * many. */
-#define TYPES_MAX 2047
-
-/* The val of a deadline: what is due, so that firing it reads nothing back. For DUE_READY also the
- * type, and whether it was announced before a restart that the job is ready. */
-enum due_kind {
-    DUE_READY,
-    DUE_LEASE,
-    DUE_PURGE,
-    DUE_WAIT,
-    DUE_CRON,
-    DUE_AVOID,
-    DUE_RATE,
-    DUE_BUDGET
-};
-#define DUE_VAL(kind, state, rank, queue)                                                          \
-    ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(rank) << 16 |                          \
-     (uint64_t)(queue) << (16 + RANK_BITS))
-#define DUE_VAL_OF_TYPE(type) ((uint64_t)(type) << 4)
-#define DUE_VAL_ANNOUNCED     ((uint64_t)1 << 15)
-#define DUE_VAL_TYPE(val)     ((uint32_t)((val) >> 4) & TYPES_MAX)
-#define DUE_VAL_KIND(val)     ((enum due_kind)((val)&7))
-#define DUE_VAL_STATE(val)    (((val) >> 3) & 1)
-#define DUE_VAL_RANK(val)     ((uint32_t)((val) >> 16) & ((1u << RANK_BITS) - 1))
-#define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> (16 + RANK_BITS)))
 
 /* All takes of one batch, or all leases; its record is deleted when the last of its runs has ended,
  * or has its lease in another record. */
@@ -128,6 +91,7 @@ struct live {
     struct id id;
     struct queue *queue;
     uint32_t type; /* in engine->types */
+    enum job_kind kind;
     uint64_t token;
     instant ready_at, failed_at, taken_at;
     instant ready_since; /* or none: see struct run */
@@ -172,6 +136,7 @@ struct taker {
     struct list all;  /* in engine->takers */
     struct list gone; /* in engine->gone, until all of its runs have been ended */
     bool claim, paused;
+    enum job_kind kind; /* that it takes */
     uint32_t limit, held_count;
     /* Within a plan for a gang (engine_gang_plan.c): the room it has left, and what it is to get.
      */
@@ -212,7 +177,8 @@ struct engine {
     size_t free_queue_count, free_queue_cap;
     struct strtree queue_order; /* struct queue.by_name */
     uint64_t order_bytes;       /* of the trees of ready jobs of all queues */
-    struct btree heads;     /* the first job of every queue that may hand one out; val: its index */
+    /* The first job of every queue that may hand one out; val: its index. */
+    struct btree heads[JOB_KINDS];
     struct btree deadlines; /* major: milliseconds since the epoch */
     struct btree ended[2];  /* ids of completed, dead */
     struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
@@ -247,7 +213,7 @@ struct engine {
     uint32_t looking;     /* number of lookups in progress */
     struct list settling; /* ended jobs whose dependants were not all notified */
     uint64_t settle_seq;  /* of the next record of such a job */
-    struct list dirty, pending, all_waiters, takers, gone;
+    struct list dirty, pending, all_waiters[JOB_KINDS], takers, gone;
     struct list unserved;   /* pending takers for which there was no job in this dispatch */
     struct list stalled;    /* pending takers that wait until fewer are in flight, oldest first */
     struct list any_takers; /* struct sub.all of those of all queues */
@@ -322,18 +288,20 @@ struct queue *engine_queue_after(const struct engine *e, struct str from);
 /* Change a queue's tree of ready jobs, whose memory is counted. Like btree_put and btree_remove. */
 bool engine_order_put(struct engine *e, struct btree *t, struct btree_entry entry);
 bool engine_order_remove(struct engine *e, struct btree *t, struct btree_entry entry);
+/* The lowest id of all: the first one of each rank (and key) is a candidate. */
+struct id engine_order_oldest(const struct btree *t);
 /* Updates the head of the queue after a change of what its limits allow. */
 void engine_queue_refresh(struct engine *e, struct queue *q);
 /* The same after it got jobs that it may hand out: whoever waits for some looks at it. */
 void engine_queue_offers(struct engine *e, struct queue *q);
-void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
-                      bool has_state);
+/* val: engine_val of the job. */
+void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, unsigned val);
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id);
 /* Accounts for a job that is handed out: `turn` is the rank by which it was the first. */
 void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn);
 /* Adds a waiting job: to the ready order or, if ready_at is in the future, to the deadlines. For
- * type see engine_type. */
-void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
+ * type see engine_type; val as engine_ready_add. */
+void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, unsigned val,
                      instant ready_at, instant now, uint32_t type);
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
@@ -582,7 +550,7 @@ struct err engine_give(struct engine *e, instant now, struct arena *a, struct ta
 /* Begins the run of a ready job for t, without accounting for the order of jobs or settling t. */
 struct err engine_run_begin(struct engine *e, instant now, struct arena *a, struct taker *t,
                             struct queue *q, struct btree_entry entry, struct handout *h);
-struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
+struct live *engine_live_new(struct engine *e, struct id id, struct queue *q, enum job_kind kind);
 /* Forgets a run. The caller decides about the job. */
 void engine_live_end(struct engine *e, struct live *l);
 

@@ -176,7 +176,7 @@ static void release_first(struct engine *e, struct key_slot *k)
     k->parked--;
     e->moves++;
     uint32_t rank = (uint32_t)first.major & ((1u << RANK_BITS) - 1);
-    engine_ready_add(e, q, rank, id, first.val & READY_VAL_STATE);
+    engine_ready_add(e, q, rank, id, (unsigned)(first.val & READY_VAL_BITS));
     if (!engine_line_is_for(e, id) || k->to_release > k->parked)
         k->to_release--;
 }

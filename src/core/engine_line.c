@@ -2,7 +2,8 @@
 
 /* Ready jobs that not every taker may have at once: those that must stay off a node, and those that
  * draw on budgets. They are not in the ready order of their queue but in lines of jobs that are
- * alike: if the first of a line may not be handed out, the others may not either.
+ * alike: if the first of a line may not be handed out, the others may not either. Tasks, which only
+ * takers of their kind are given, stand in lines of their own, too.
  *
  * The next job for a taker on a node is the first of the ready order and of all lines but those of
  * its own node. A further order, of the heads of lines, finds it in two steps however many lines
@@ -39,10 +40,11 @@ static struct id id_of(const struct btree_entry *entry)
 
 /* --- lines --- */
 
-static void write_key(const struct queue *q, const struct budget_set *set, uint64_t rank,
+static void write_key(const struct queue *q, const struct budget_set *set, struct btree_entry entry,
                       struct str node, struct buf *key)
 {
-    const uint64_t numbers[] = {q->index, set ? set->number : 0, (rank & RANK_OTHERS) != 0};
+    uint64_t alike = (entry.major & RANK_OTHERS) | (uint64_t)READY_VAL_KIND(entry.val) << 1;
+    const uint64_t numbers[] = {q->index, set ? set->number : 0, alike};
     buf_add(key, numbers, sizeof numbers);
     buf_str(key, node);
 }
@@ -57,11 +59,12 @@ static void set_open(struct engine *e, struct line *l, bool open)
 }
 
 static struct line *line_new(struct engine *e, struct queue *q, struct budget_set *set,
-                             struct str key)
+                             struct str key, enum job_kind kind)
 {
     size_t fixed = 3 * sizeof(uint64_t);
     struct line *l = ALLOC(struct line);
     l->queue = q;
+    l->kind = kind;
     l->key = strmap_put(&e->lines, key, l);
     l->name = (struct str){l->key.at + fixed, l->key.len - fixed};
     engine_budget_wait_init(&l->wait, set, false);
@@ -93,13 +96,14 @@ static struct line *line_of(struct engine *e, struct queue *q, struct btree_entr
                             struct str node, bool make)
 {
     struct budget_set *set = engine_budget_set_of(e, id_of(&entry));
-    if (!set && !node.len)
+    enum job_kind kind = READY_VAL_KIND(entry.val);
+    if (!set && !node.len && kind == KIND_JOB)
         return NULL;
     struct buf key = {0};
-    write_key(q, set, entry.major, node, &key);
+    write_key(q, set, entry, node, &key);
     struct line *l = strmap_get(&e->lines, buf_view(&key));
     if (!l && make)
-        l = line_new(e, q, set, buf_view(&key));
+        l = line_new(e, q, set, buf_view(&key), kind);
     buf_fini(&key);
     return l;
 }
@@ -108,8 +112,9 @@ static struct line *line_of(struct engine *e, struct queue *q, struct btree_entr
 static void update(struct engine *e, struct line *l)
 {
     struct btree_entry was = l->head;
+    struct btree *heads = &l->queue->line_heads[l->kind];
     if (was.val && !engine_budget_waits(&l->wait))
-        must(btree_remove(&l->queue->line_heads, was, NULL));
+        must(btree_remove(heads, was, NULL));
     if (!btree_first(&l->ready, &l->head)) {
         line_drop(e, l);
         return;
@@ -118,9 +123,15 @@ static void update(struct engine *e, struct line *l)
         l->wait.moves = 0; /* it is about another job now */
     l->head.val = (uint64_t)(uintptr_t)l;
     if (!engine_budget_waits(&l->wait))
-        must(btree_put(&l->queue->line_heads, l->head));
+        must(btree_put(heads, l->head));
     else if (!is_same(&was, &l->head))
         engine_budget_wait_move(e, &l->wait, &l->head);
+}
+
+/* Whether struct queue counts its jobs among those that only budgets let go. */
+static bool is_lined(const struct line *l)
+{
+    return l->wait.set && l->kind == KIND_JOB;
 }
 
 bool engine_line_add(struct engine *e, struct queue *q, struct btree_entry entry)
@@ -130,7 +141,7 @@ bool engine_line_add(struct engine *e, struct queue *q, struct btree_entry entry
     if (!l)
         return false;
     must(engine_order_put(e, &l->ready, entry));
-    q->lined += l->wait.set != NULL;
+    q->lined += is_lined(l);
     update(e, l);
     return true;
 }
@@ -145,15 +156,32 @@ static bool find_entry(const struct line *l, struct btree_entry *entry)
     return true;
 }
 
-bool engine_line_remove(struct engine *e, struct queue *q, struct btree_entry *entry)
+/* The line that has the entry, which is completed; NULL if none does. */
+static struct line *line_with(struct engine *e, struct queue *q, struct btree_entry *entry)
 {
     struct str node = engine_avoid_node(e, id_of(entry));
-    struct line *l = line_of(e, q, *entry, node, false);
-    if (!l || !find_entry(l, entry))
+    for (enum job_kind k = 0; k < JOB_KINDS; k++) {
+        struct btree_entry at = *entry;
+        if (k == KIND_TASK && q->tasks[STATUS_READY] == 0)
+            break;
+        at.val = engine_val_of(k, false);
+        struct line *l = line_of(e, q, at, node, false);
+        if (!l || !find_entry(l, &at))
+            continue;
+        *entry = at;
+        return l;
+    }
+    return NULL;
+}
+
+bool engine_line_remove(struct engine *e, struct queue *q, struct btree_entry *entry)
+{
+    struct line *l = line_with(e, q, entry);
+    if (!l)
         return false;
     must(engine_order_remove(e, &l->ready, *entry));
     engine_avoid_exit(e, id_of(entry));
-    q->lined -= l->wait.set != NULL;
+    q->lined -= is_lined(l);
     update(e, l);
     return true;
 }
@@ -166,16 +194,13 @@ bool engine_line_is_for(const struct engine *e, struct id id)
 static const struct line *find(const struct engine *e, const struct queue *q,
                                struct btree_entry entry)
 {
-    struct id id = id_of(&entry);
     /* Nothing is made, so that neither is changed. */
-    return line_of((struct engine *)(uintptr_t)e, (struct queue *)(uintptr_t)q, entry,
-                   engine_avoid_node(e, id), false);
+    return line_with((struct engine *)(uintptr_t)e, (struct queue *)(uintptr_t)q, &entry);
 }
 
 bool engine_line_has(const struct engine *e, const struct queue *q, struct btree_entry entry)
 {
-    const struct line *l = find(e, q, entry);
-    return l && find_entry(l, &entry);
+    return find(e, q, entry) != NULL;
 }
 
 size_t engine_line_rank(const struct engine *e, const struct queue *q, struct btree_entry entry,
@@ -189,7 +214,7 @@ size_t engine_line_rank(const struct engine *e, const struct queue *q, struct bt
 
 static void wait_for(struct engine *e, struct line *l, size_t part)
 {
-    must(btree_remove(&l->queue->line_heads, l->head, NULL));
+    must(btree_remove(&l->queue->line_heads[l->kind], l->head, NULL));
     set_open(e, l, false);
     engine_budget_wait(e, &l->wait, part, &l->head);
     engine_queue_refresh(e, l->queue);
@@ -197,7 +222,7 @@ static void wait_for(struct engine *e, struct line *l, size_t part)
 
 void engine_line_opened(struct engine *e, struct line *l)
 {
-    must(btree_put(&l->queue->line_heads, l->head));
+    must(btree_put(&l->queue->line_heads[l->kind], l->head));
     set_open(e, l, true);
     engine_queue_offers(e, l->queue);
 }
@@ -226,7 +251,7 @@ bool engine_line_pays(struct engine *e, instant now, struct queue *q, struct btr
     if (list_is_empty(&q->open_lines) || !engine_budget_set_of(e, id_of(&entry)))
         return true;
     struct btree_entry head = {0};
-    struct line *l = of_head(entry.val & ~(uint64_t)READY_VAL_STATE);
+    struct line *l = of_head(entry.val & ~(uint64_t)READY_VAL_BITS);
     size_t part;
     must(l && l->head.hi == entry.hi && l->head.lo == entry.lo);
     head = l->head;
@@ -247,13 +272,14 @@ static bool first_from(const struct btree *t, const struct btree_entry *from,
 
 /* The first for a taker on that node: of all or, past the granted retries of the lowest priority,
  * from that place on. Lines whose first entry is before it hold such retries only. */
-static bool first_for(const struct queue *q, struct str node, const struct btree_entry *from,
-                      struct btree_entry *first)
+static bool first_for(const struct queue *q, enum job_kind kind, struct str node,
+                      const struct btree_entry *from, struct btree_entry *first)
 {
     struct btree_entry head;
-    bool found = first_from(&q->ready, from, first);
-    bool has = q->line_heads.count && first_from(&q->line_heads, from, &head);
-    for (; has && node.len; has = btree_after(&q->line_heads, head, &head))
+    const struct btree *heads = &q->line_heads[kind];
+    bool found = kind == KIND_JOB && first_from(&q->ready, from, first);
+    bool has = heads->count && first_from(heads, from, &head);
+    for (; has && node.len; has = btree_after(heads, head, &head))
         if (!str_eq(of_head(head.val)->name, node))
             break;
     if (!has || (found && engine_is_before(first, &head)))
@@ -263,16 +289,17 @@ static bool first_for(const struct queue *q, struct str node, const struct btree
     return true;
 }
 
-bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first)
+bool engine_ready_first(const struct queue *q, enum job_kind kind, struct str node,
+                        struct btree_entry *first)
 {
     if (q->limits && !engine_limits_allow(q->limits))
         return false;
-    if (!first_for(q, node, NULL, first))
+    if (!first_for(q, kind, node, NULL, first))
         return false;
     if (q->retries_credit >= 0 || first->major & RANK_OTHERS)
         return true;
     struct btree_entry from = {.major = first->major | RANK_OTHERS}, other;
-    if (first_for(q, node, &from, &other) && other.major == from.major)
+    if (first_for(q, kind, node, &from, &other) && other.major == from.major)
         *first = other;
     else
         first->major = from.major; /* no other queue's jobs are kept waiting for it either */
@@ -280,14 +307,15 @@ bool engine_ready_first(const struct queue *q, struct str node, struct btree_ent
 }
 
 /* However many lines there are, only those are looked at that have a job before the place. */
-size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
-                         size_t most)
+size_t engine_ready_rank(const struct queue *q, enum job_kind kind, struct str node,
+                         struct btree_entry place, size_t most)
 {
-    size_t n = btree_rank(&q->ready, place, most);
+    size_t n = kind == KIND_JOB ? btree_rank(&q->ready, place, most) : 0;
     struct btree_entry head;
-    bool more = btree_first(&q->line_heads, &head);
+    const struct btree *heads = &q->line_heads[kind];
+    bool more = btree_first(heads, &head);
     for (; more && n < most && engine_is_before(&head, &place);
-         more = btree_after(&q->line_heads, head, &head)) {
+         more = btree_after(heads, head, &head)) {
         const struct line *l = of_head(head.val);
         if (!node.len || !str_eq(l->name, node))
             n += btree_rank(&l->ready, place, most - n);
@@ -331,24 +359,34 @@ static bool is_past(const struct btree_entry *at, const struct ready_place *plac
     return !engine_is_before(at, &last);
 }
 
-size_t engine_peek(const struct engine *e, struct str queue, struct range priority,
-                   struct ready_place from, size_t limit, struct ready_place *places)
+static size_t add_lines(const struct queue *q, enum job_kind kind, struct btree_entry after,
+                        uint32_t rank_max, struct ready_place *places, size_t n, size_t limit)
 {
-    const struct queue *q = engine_queue_find(e, queue);
+    struct btree_entry head;
+    bool more = btree_first(&q->line_heads[kind], &head);
+    for (; more && !is_past(&head, places, n, limit);
+         more = btree_after(&q->line_heads[kind], head, &head))
+        n = add_first(&of_head(head.val)->ready, after, rank_max, places, n, limit);
+    return n;
+}
+
+size_t engine_peek(const struct engine *e, const struct peek_command *c, size_t limit,
+                   struct ready_place *places)
+{
+    const struct queue *q = engine_queue_find(e, c->queue);
     struct btree_entry after = {0};
     if (!q || limit == 0)
         return 0;
-    uint32_t least = priority.set ? RANK(priority.lo, true) : 0;
-    uint32_t most = priority.set ? RANK(priority.hi, false) : UINT32_MAX;
+    uint32_t least = c->priority.set ? RANK(c->priority.lo, true) : 0;
+    uint32_t most = c->priority.set ? RANK(c->priority.hi, false) : UINT32_MAX;
     after.major = least; /* no job has the id 0 */
-    if (from.set && from.rank >= least)
-        after = (struct btree_entry){from.rank, from.id.hi, from.id.lo, 0};
-    size_t n = add_first(&q->ready, after, most, places, 0, limit);
-    struct btree_entry head;
-    bool more = btree_first(&q->line_heads, &head);
-    for (; more && !is_past(&head, places, n, limit);
-         more = btree_after(&q->line_heads, head, &head))
-        n = add_first(&of_head(head.val)->ready, after, most, places, n, limit);
+    if (c->from.set && c->from.rank >= least)
+        after = (struct btree_entry){c->from.rank, c->from.id.hi, c->from.id.lo, 0};
+    size_t n = 0;
+    if (!c->tasks)
+        n = add_first(&q->ready, after, most, places, 0, limit);
+    for (enum job_kind k = c->tasks ? KIND_TASK : KIND_JOB; k < JOB_KINDS; k++)
+        n = add_lines(q, k, after, most, places, n, limit);
     return n;
 }
 
@@ -360,11 +398,17 @@ struct id engine_line_oldest(const struct queue *q)
     struct id oldest = {0};
     int left = LINES_MAX;
     for (const struct list *i = q->lines.next; i != &q->lines && left > 0; i = i->next, left--) {
-        struct id id = id_of(&LIST_OF(i, const struct line, node)->head);
+        const struct line *l = LIST_OF(i, const struct line, node);
+        struct id id = engine_line_is_tasks(l) ? engine_order_oldest(&l->ready) : id_of(&l->head);
         if (id_is_none(oldest) || id_cmp(id, oldest) < 0)
             oldest = id;
     }
     return oldest;
+}
+
+bool engine_line_is_tasks(const struct line *l)
+{
+    return l->kind == KIND_TASK && !l->wait.set && l->name.len == 0;
 }
 
 /* --- the check, and the end --- */
@@ -381,15 +425,19 @@ static void check_line(const struct engine *e, const struct line *l)
 
 void engine_line_check(const struct engine *e, const struct queue *q)
 {
-    uint64_t ready = q->ready.count + q->parked.count + q->gang_ready, seen = 0, lined = 0;
+    uint64_t ready = q->ready.count + q->parked.count + q->gang_ready;
+    uint64_t lined = 0, tasks = 0, seen[JOB_KINDS] = {0};
     for (const struct list *n = q->lines.next; n != &q->lines; n = n->next) {
         const struct line *l = LIST_OF(n, const struct line, node);
         check_line(e, l);
-        seen += !engine_budget_waits(&l->wait);
+        seen[l->kind] += !engine_budget_waits(&l->wait);
         ready += l->ready.count;
-        lined += l->wait.set ? l->ready.count : 0;
+        lined += is_lined(l) ? l->ready.count : 0;
+        tasks += l->kind == KIND_TASK ? l->ready.count : 0;
     }
-    must(seen == q->line_heads.count && lined == q->lined);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        must(seen[k] == q->line_heads[k].count);
+    must(lined == q->lined && tasks == q->tasks[STATUS_READY]);
     must(ready == q->counts[STATUS_READY]);
 }
 
@@ -405,5 +453,6 @@ void engine_line_queue_fini(struct engine *e, struct queue *q)
 {
     while (!list_is_empty(&q->lines))
         line_drop(e, LIST_OF(q->lines.next, struct line, node));
-    btree_fini(&q->line_heads);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        btree_fini(&q->line_heads[k]);
 }

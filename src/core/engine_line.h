@@ -16,14 +16,16 @@ bool engine_line_has(const struct engine *e, const struct queue *q, struct btree
 /* How many jobs of its line come before it, if that waits for tokens; but no more than `most`. */
 size_t engine_line_rank(const struct engine *e, const struct queue *q, struct btree_entry entry,
                         size_t most);
-/* Finds the first ready job for a taker on that node, or on any node if it is empty; false if there
- * is none, or the queue may hand out nothing. If it is the turn of other jobs than granted retries
- * and there are only such retries, the first of these gets the rank of the others. */
-bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
-/* How many ready jobs of the queue come before that place, but no more than `most`. Jobs that must
- * stay off `node` are not counted, if it is given. */
-size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
-                         size_t most);
+/* Finds the first ready job for a taker of that kind on that node, or on any node if it is empty;
+ * false if there is none, or the queue may hand out nothing. If it is the turn of other jobs than
+ * granted retries and there are only such retries, the first of these gets the rank of the others.
+ */
+bool engine_ready_first(const struct queue *q, enum job_kind kind, struct str node,
+                        struct btree_entry *first);
+/* How many ready jobs of that kind come before that place in the queue, but no more than `most`.
+ * Jobs that must stay off `node` are not counted, if it is given. */
+size_t engine_ready_rank(const struct queue *q, enum job_kind kind, struct str node,
+                         struct btree_entry place, size_t most);
 /* Of the next line that has budgets, after *at (NULL: from the first one), how many jobs may be
  * handed out; 0 if there is none. Lines that their budgets cannot pay wait from now on. */
 uint64_t engine_line_next(struct engine *e, instant now, struct queue *q, struct line **at);
@@ -33,6 +35,8 @@ bool engine_line_pays(struct engine *e, instant now, struct queue *q, struct btr
                       bool wait);
 /* The oldest job of the lines, which wait or not; none if there are no lines. */
 struct id engine_line_oldest(const struct queue *q);
+/* Whether it is one of tasks that nothing else keeps back. */
+bool engine_line_is_tasks(const struct line *l);
 /* Of the trees of their jobs. */
 uint64_t engine_line_bytes(const struct queue *q);
 void engine_line_check(const struct engine *e, const struct queue *q);

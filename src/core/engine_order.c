@@ -9,25 +9,31 @@
 /* Keeps engine->heads in step with the first entry of the queue's ready order, so
  * that a taker of all queues finds its best job without asking each queue. A queue that may hand
  * out nothing has no head: nobody looks at it until it may. */
-static void update_head(struct engine *e, struct queue *q)
+static void update_head(struct engine *e, struct queue *q, enum job_kind k)
 {
     struct btree_entry first;
-    bool has = engine_ready_first(q, (struct str){0}, &first);
-    bool same = has && q->has_head && first.major == q->head.major && first.hi == q->head.hi &&
-                first.lo == q->head.lo;
+    bool has = engine_ready_first(q, k, (struct str){0}, &first);
+    bool same = has && q->has_head[k] && first.major == q->head[k].major &&
+                first.hi == q->head[k].hi && first.lo == q->head[k].lo;
     if (same)
         return;
-    struct btree_entry before = q->head;
-    bool had = q->has_head;
-    q->has_head = has;
+    struct btree_entry before = q->head[k];
+    bool had = q->has_head[k];
+    q->has_head[k] = has;
     if (has) {
-        q->head = first;
-        q->head.val = q->index;
-        must(btree_put(&e->heads, q->head));
+        q->head[k] = first;
+        q->head[k].val = q->index;
+        must(btree_put(&e->heads[k], q->head[k]));
     }
     /* Afterwards: of a single queue the tree would else lose its only leaf with each job. */
     if (had)
-        must(btree_remove(&e->heads, before, NULL));
+        must(btree_remove(&e->heads[k], before, NULL));
+}
+
+static void update_heads(struct engine *e, struct queue *q)
+{
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        update_head(e, q, k);
 }
 
 static void mark_dirty(struct engine *e, struct queue *q)
@@ -40,16 +46,18 @@ static void mark_dirty(struct engine *e, struct queue *q)
 
 void engine_queue_offers(struct engine *e, struct queue *q)
 {
-    update_head(e, q);
+    update_heads(e, q);
     mark_dirty(e, q);
 }
 
 void engine_queue_refresh(struct engine *e, struct queue *q)
 {
-    bool had = q->has_head;
-    update_head(e, q);
-    if (q->has_head && !had)
-        mark_dirty(e, q);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++) {
+        bool had = q->has_head[k];
+        update_head(e, q, k);
+        if (q->has_head[k] && !had)
+            mark_dirty(e, q);
+    }
 }
 
 bool engine_order_put(struct engine *e, struct btree *t, struct btree_entry entry)
@@ -68,33 +76,31 @@ bool engine_order_remove(struct engine *e, struct btree *t, struct btree_entry e
     return removed;
 }
 
-static struct btree_entry ready_entry(uint32_t rank, struct id id, bool has_state)
+void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, unsigned val)
 {
-    return (struct btree_entry){rank, id.hi, id.lo, has_state ? READY_VAL_STATE : 0};
-}
-
-void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
-                      bool has_state)
-{
-    struct btree_entry entry = ready_entry(rank, id, has_state);
+    struct btree_entry entry = {rank, id.hi, id.lo, val};
+    enum job_kind k = READY_VAL_KIND(val);
     engine_snapshot_moved(e, id);
     if (!engine_gang_add(e, q, entry) && !engine_line_add(e, q, entry))
         must(engine_order_put(e, &q->ready, entry));
     q->counts[STATUS_READY]++;
-    if (!q->has_head || engine_is_before(&entry, &q->head) || q->retries_credit < 0)
-        update_head(e, q);
+    q->tasks[STATUS_READY] += k == KIND_TASK;
+    if (!q->has_head[k] || engine_is_before(&entry, &q->head[k]) || q->retries_credit < 0)
+        update_head(e, q, k);
     mark_dirty(e, q);
 }
 
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id)
 {
-    struct btree_entry entry = ready_entry(rank, id, false);
+    struct btree_entry entry = {rank, id.hi, id.lo, 0};
     if (!engine_order_remove(e, &q->ready, entry) && !engine_line_remove(e, q, &entry) &&
         !engine_gang_remove(e, q, entry))
         return false;
+    enum job_kind k = READY_VAL_KIND(entry.val);
     q->counts[STATUS_READY]--;
-    if (q->head.hi == id.hi && q->head.lo == id.lo)
-        update_head(e, q);
+    q->tasks[STATUS_READY] -= k == KIND_TASK;
+    if (q->head[k].hi == id.hi && q->head[k].lo == id.lo)
+        update_head(e, q, k);
     return true;
 }
 
@@ -106,19 +112,22 @@ void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn)
     if (*credit > share)
         *credit = share;
     if (others_turn != (*credit < 0))
-        update_head(e, q);
+        update_heads(e, q);
 }
 
-void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
+void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, unsigned val,
                      instant ready_at, instant now, uint32_t type)
 {
     if (ready_at.ms <= now.ms) {
-        engine_ready_add(e, q, rank, id, has_state);
+        engine_ready_add(e, q, rank, id, val);
         return;
     }
+    bool task = val & READY_VAL_TASK;
     q->counts[STATUS_SCHEDULED]++;
+    q->tasks[STATUS_SCHEDULED] += task;
     engine_deadline_add(e, ready_at, id,
-                        DUE_VAL(DUE_READY, has_state, rank, q->index) | DUE_VAL_OF_TYPE(type));
+                        DUE_VAL(DUE_READY, val & READY_VAL_STATE, rank, q->index) |
+                            DUE_VAL_OF_TYPE(type) | (task ? DUE_VAL_TASK : 0));
 }
 
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val)
@@ -156,6 +165,7 @@ enum status engine_wait_remove(struct engine *e, struct queue *q, const struct j
     *due = (struct btree_entry){(uint64_t)s->ready_at.ms, job->id.hi, job->id.lo, 0};
     must(btree_remove(&e->deadlines, *due, due));
     q->counts[STATUS_SCHEDULED]--;
+    q->tasks[STATUS_SCHEDULED] -= (due->val & DUE_VAL_TASK) != 0;
     return STATUS_SCHEDULED;
 }
 
@@ -209,4 +219,21 @@ bool engine_is_in_order(const struct engine *e, const struct job *job)
         return true;
     return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&
            found.hi == key.hi && found.lo == key.lo;
+}
+
+/* Ranks, or keys, whose first job is looked at. There are few ranks; of very many keys those that
+ * came into use last are left out, which hardly have the oldest job. */
+#define CANDIDATES_MAX 1000
+
+struct id engine_order_oldest(const struct btree *t)
+{
+    struct id oldest = {0};
+    struct btree_entry key = {0}, found;
+    for (int n = 0; n < CANDIDATES_MAX && btree_at_least(t, key, &found); n++) {
+        struct id id = {found.hi, found.lo};
+        if (id_is_none(oldest) || id_cmp(id, oldest) < 0)
+            oldest = id;
+        key.major = found.major + 1;
+    }
+    return oldest;
 }

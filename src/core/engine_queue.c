@@ -59,7 +59,8 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     q->index = free_index(e);
     e->queues[q->index] = q;
     e->queue_count++;
-    list_init(&q->waiters);
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        list_init(&q->waiters[k]);
     list_init(&q->lines);
     list_init(&q->open_lines);
     list_init(&q->dirty_node);
@@ -83,7 +84,9 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
 {
     if (!is_unused(q))
         return;
-    must(!q->has_head && list_is_empty(&q->waiters) && list_is_empty(&q->slots));
+    for (enum job_kind k = 0; k < JOB_KINDS; k++)
+        must(!q->has_head[k] && list_is_empty(&q->waiters[k]));
+    must(list_is_empty(&q->slots));
     list_unlink(&q->dirty_node);
     list_unlink(&q->gang_watch.changed);
     btree_fini(&q->ready);
@@ -96,24 +99,6 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
     free(q);
 }
 
-/* Ranks, or keys, whose first job is looked at. There are few ranks; of very many keys those that
- * came into use last are left out, which hardly have the oldest job. */
-#define CANDIDATES_MAX 1000
-
-/* The lowest id of all: the first one of each rank (and key) is a candidate. */
-static struct id oldest_of(const struct btree *t)
-{
-    struct id oldest = {0};
-    struct btree_entry key = {0}, found;
-    for (int n = 0; n < CANDIDATES_MAX && btree_at_least(t, key, &found); n++) {
-        struct id id = {found.hi, found.lo};
-        if (id_is_none(oldest) || id_cmp(id, oldest) < 0)
-            oldest = id;
-        key.major = found.major + 1;
-    }
-    return oldest;
-}
-
 static struct id older(struct id a, struct id b)
 {
     if (id_is_none(a) || id_is_none(b))
@@ -124,10 +109,11 @@ static struct id older(struct id a, struct id b)
 static void view_of(const struct queue *q, instant now, struct queue_view *v)
 {
     memcpy(v->counts, q->counts, sizeof v->counts);
+    memcpy(v->tasks, q->tasks, sizeof v->tasks);
     v->configured = q->limits != NULL;
     if (q->limits)
         v->settings = q->limits->set;
-    struct id oldest = older(oldest_of(&q->ready), oldest_of(&q->parked));
+    struct id oldest = older(engine_order_oldest(&q->ready), engine_order_oldest(&q->parked));
     oldest = older(oldest, engine_line_oldest(q));
     if (!id_is_none(oldest))
         v->oldest_age = instant_diff(instant_max(now, id_time(oldest)), id_time(oldest));

@@ -15,7 +15,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
 {
     const struct job_state *s = &job->state;
     must(s->runs > 0 && instant_is_set(s->lease_end));
-    struct live *l = engine_live_new(e, job->id, q);
+    struct live *l = engine_live_new(e, job->id, q, job_kind(job));
     l->token = s->token;
     l->ready_at = s->ready_at;
     l->failed_at = s->failed_at;
@@ -52,18 +52,21 @@ static void restore_waiting(struct engine *e, const struct job *job, bool has_st
                             struct queue *q, instant now)
 {
     const struct job_state *s = &job->state;
+    unsigned val = engine_val(job, has_state);
     bool announced = s->status == STATUS_READY || engine_was_announced(e, s->ready_at, job->id);
     if (announced && s->ready_at.ms <= now.ms) {
-        engine_ready_add(e, q, engine_rank(s), job->id, has_state);
+        engine_ready_add(e, q, engine_rank(s), job->id, val);
         engine_total_move(e, STATUS_GONE, STATUS_READY);
         return;
     }
     q->counts[STATUS_SCHEDULED]++;
+    q->tasks[STATUS_SCHEDULED] += (val & READY_VAL_TASK) != 0;
     engine_total_move(e, STATUS_GONE, STATUS_SCHEDULED);
     engine_deadline_add(e, s->ready_at, job->id,
                         DUE_VAL(DUE_READY, has_state, engine_rank(s), q->index) |
                             DUE_VAL_OF_TYPE(engine_type(e, q, job->type)) |
-                            (announced ? DUE_VAL_ANNOUNCED : 0));
+                            (announced ? DUE_VAL_ANNOUNCED : 0) |
+                            (val & READY_VAL_TASK ? DUE_VAL_TASK : 0));
 }
 
 static void restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
@@ -185,9 +188,9 @@ static void return_cut_off(struct engine *e, instant now, const struct restored_
     e->port.put_state(e->port.ctx, job->id, s);
     announce_cut_off(e, now, job, &run, waited);
     if (s->status == STATUS_READY)
-        engine_ready_add(e, q, engine_rank(s), job->id, true);
+        engine_ready_add(e, q, engine_rank(s), job->id, engine_val(job, true));
     else
-        engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
+        engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, true), s->ready_at, now,
                         engine_type(e, q, job->type));
 }
 

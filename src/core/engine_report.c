@@ -275,6 +275,7 @@ static void try_again(struct engine *e, instant now, struct live *l, struct job_
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
+    unsigned val = engine_val_of(l->kind, true);
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     engine_gang_back(e, now, id, s->ready_at, &s->extras);
     announce(e, now, l, event, run, s, &v->ruling, false);
@@ -283,7 +284,7 @@ static void try_again(struct engine *e, instant now, struct live *l, struct job_
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s->status);
     engine_live_end(e, l);
     engine_avoid(e, now, id, &s->extras);
-    engine_wait_add(e, q, engine_rank(s), id, true, s->ready_at, now, type);
+    engine_wait_add(e, q, engine_rank(s), id, val, s->ready_at, now, type);
 }
 
 /* The common end of a failure report and of an expired lease: applies the verdict, in whose
@@ -382,7 +383,7 @@ void engine_bring_forward(struct engine *e, instant now, struct job *job, instan
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
     engine_rescheduled(e, now, STATUS_SCHEDULED, was, job);
-    engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
+    engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, true), s->ready_at, now,
                     engine_type(e, q, job->type));
 }
 
@@ -495,6 +496,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
+    unsigned val = engine_val_of(l->kind, true);
     announce(e, now, l, EVENT_RETURN, &run, &s, NULL, false);
     if (s.status == STATUS_SCHEDULED)
         announce_postponed(e, now, l, s.ready_at);
@@ -505,9 +507,9 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     if (s.status == STATUS_READY)
-        engine_ready_add(e, q, engine_rank(&s), id, true);
+        engine_ready_add(e, q, engine_rank(&s), id, val);
     else
-        engine_wait_add(e, q, engine_rank(&s), id, true, s.ready_at, now, type);
+        engine_wait_add(e, q, engine_rank(&s), id, val, s.ready_at, now, type);
 }
 
 void engine_lose(struct engine *e, instant now, struct live *l)

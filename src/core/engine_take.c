@@ -44,16 +44,18 @@ static void keep_live(struct engine *e, struct live *l)
     e->spare_count++;
 }
 
-struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
+struct live *engine_live_new(struct engine *e, struct id id, struct queue *q, enum job_kind kind)
 {
     struct live *l = spare_live(e);
     l->id = id;
     l->queue = q;
+    l->kind = kind;
     engine_snapshot_moved(e, id);
     list_init(&l->held);
     idmap_put(&e->live, id, l);
     must(btree_put(&e->live_order, (struct btree_entry){.hi = id.hi, .lo = id.lo}));
     q->counts[STATUS_IN_FLIGHT]++;
+    q->tasks[STATUS_IN_FLIGHT] += kind == KIND_TASK;
     if (q->limits)
         engine_queue_refresh(e, q);
     return l;
@@ -78,6 +80,7 @@ void engine_live_end(struct engine *e, struct live *l)
     must(idmap_remove(&e->live, l->id) == l);
     must(btree_remove(&e->live_order, (struct btree_entry){.hi = l->id.hi, .lo = l->id.lo}, NULL));
     l->queue->counts[STATUS_IN_FLIGHT]--;
+    l->queue->tasks[STATUS_IN_FLIGHT] -= l->kind == KIND_TASK;
     if (l->key)
         engine_key_end(e, l->key);
     engine_budget_end(e, l->budgets);
@@ -103,23 +106,24 @@ void engine_live_end(struct engine *e, struct live *l)
 
 /* --- waking --- */
 
-/* The oldest waiter that the queue has a job for: they may all have to stay off a waiter's node. */
+/* The oldest waiter of a kind that the queue has a job for: they may all have to stay off a
+ * waiter's node. */
 static struct sub *oldest_waiter(const struct queue *q, const struct list *waiters)
 {
     for (struct list *n = waiters->next; n != waiters; n = n->next) {
         struct sub *s = LIST_OF(n, struct sub, node);
         struct btree_entry first;
-        if (engine_ready_first(q, engine_taker_node(s->taker), &first))
+        if (engine_ready_first(q, s->taker->kind, engine_taker_node(s->taker), &first))
             return s;
     }
     return NULL;
 }
 
 /* The taker that has waited longest for this queue, by its name or for all queues. */
-static struct taker *next_waiter(struct engine *e, struct queue *q)
+static struct taker *next_waiter(struct engine *e, struct queue *q, enum job_kind k)
 {
-    struct sub *named = oldest_waiter(q, &q->waiters);
-    struct sub *any = oldest_waiter(q, &e->all_waiters);
+    struct sub *named = oldest_waiter(q, &q->waiters[k]);
+    struct sub *any = oldest_waiter(q, &e->all_waiters[k]);
     if (!named)
         return any ? any->taker : NULL;
     if (!any)
@@ -127,16 +131,25 @@ static struct taker *next_waiter(struct engine *e, struct queue *q)
     return named->taker->ticket < any->taker->ticket ? named->taker : any->taker;
 }
 
+/* How many ready ones may be handed out whatever budgets have. */
+static uint64_t free_jobs(const struct queue *q, enum job_kind k)
+{
+    uint64_t tasks = q->tasks[STATUS_READY];
+    return k == KIND_TASK
+               ? tasks
+               : q->counts[STATUS_READY] - q->gang_ready - q->parked.count - q->lined - tasks;
+}
+
 /* Wakes takers that wait for this queue: one per job, for should a taker have room for more, the
  * others find nothing and wait again. False if there are none. */
-static bool wake_for(struct engine *e, instant now, struct queue *q)
+static bool wake_for(struct engine *e, instant now, struct queue *q, enum job_kind k)
 {
     bool woken = false;
     struct taker *t;
     struct line *line = NULL;
     uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
-    uint64_t jobs = q->counts[STATUS_READY] - q->gang_ready - q->parked.count - q->lined;
-    for (; q->has_head && room > 0 && (t = next_waiter(e, q)); room--, jobs--) {
+    uint64_t jobs = free_jobs(q, k);
+    for (; q->has_head[k] && room > 0 && (t = next_waiter(e, q, k)); room--, jobs--) {
         if (jobs == 0)
             jobs = engine_line_next(e, now, q, &line);
         if (jobs == 0)
@@ -153,7 +166,8 @@ static bool wake_waiters(struct engine *e, instant now)
 {
     bool woken = false;
     for (struct list *n = e->dirty.next; n != &e->dirty; n = n->next)
-        woken |= wake_for(e, now, LIST_OF(n, struct queue, dirty_node));
+        for (enum job_kind k = 0; k < JOB_KINDS; k++)
+            woken |= wake_for(e, now, LIST_OF(n, struct queue, dirty_node), k);
     return woken;
 }
 
@@ -164,9 +178,11 @@ static void wake_all_waiters(struct engine *e)
     for (struct list *n = e->dirty.next; n != &e->dirty; n = n->next) {
         struct queue *q = LIST_OF(n, struct queue, dirty_node);
         struct taker *t;
-        while (q->has_head && (t = next_waiter(e, q))) {
-            engine_taker_idle(e, t);
-            engine_taker_pending(e, t);
+        for (enum job_kind k = 0; k < JOB_KINDS; k++) {
+            while (q->has_head[k] && (t = next_waiter(e, q, k))) {
+                engine_taker_idle(e, t);
+                engine_taker_pending(e, t);
+            }
         }
     }
 }
@@ -188,11 +204,12 @@ static bool best_of_all(struct engine *e, struct taker *t, struct queue **q,
                         struct btree_entry *entry)
 {
     struct btree_entry head;
-    bool found = false, more = btree_first(&e->heads, &head);
+    const struct btree *heads = &e->heads[t->kind];
+    bool found = false, more = btree_first(heads, &head);
     while (more && (!found || engine_is_before(&head, entry))) {
         struct btree_entry first;
         struct queue *one = e->queues[head.val];
-        if (engine_ready_first(one, engine_taker_node(t), &first) &&
+        if (engine_ready_first(one, t->kind, engine_taker_node(t), &first) &&
             (!found || engine_is_before(&first, entry))) {
             *entry = first;
             *q = one;
@@ -200,7 +217,7 @@ static bool best_of_all(struct engine *e, struct taker *t, struct queue **q,
         }
         if (found && !engine_is_before(&head, entry))
             return true;
-        more = btree_after(&e->heads, head, &head);
+        more = btree_after(heads, head, &head);
     }
     return found;
 }
@@ -213,7 +230,7 @@ static bool best_for(struct engine *e, struct taker *t, struct queue **q, struct
     bool found = false;
     for (size_t i = 0; i < t->sub_count; i++) {
         struct btree_entry first;
-        if (!engine_ready_first(t->subs[i].queue, engine_taker_node(t), &first))
+        if (!engine_ready_first(t->subs[i].queue, t->kind, engine_taker_node(t), &first))
             continue;
         if (!found || engine_is_before(&first, entry)) {
             *entry = first;
@@ -284,7 +301,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
                             struct queue *q, struct job *job, const struct job_extent *extent)
 {
     struct job_state *s = &job->state;
-    struct live *l = engine_live_new(e, job->id, q);
+    struct live *l = engine_live_new(e, job->id, q, job_kind(job));
     l->token = rng_next(&e->rng) | 1;
     l->taken_at = now;
     l->lease_end = INSTANT_NONE;

@@ -78,7 +78,7 @@ static void become_waiting(struct engine *e, struct taker *t)
     engine_taker_arm(e, t);
     for (size_t i = 0; i < t->sub_count; i++) {
         struct sub *s = &t->subs[i];
-        list_append(s->queue ? &s->queue->waiters : &e->all_waiters, &s->node);
+        list_append(s->queue ? &s->queue->waiters[t->kind] : &e->all_waiters[t->kind], &s->node);
     }
 }
 
@@ -138,6 +138,7 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     struct taker *t = alloc_zero(sizeof *t + n * sizeof(struct sub));
     t->ctx = taker_ctx;
     t->claim = spec->claim;
+    t->kind = spec->kind;
     t->limit = spec->limit;
     t->lease = spec->lease;
     t->wait_end = spec->wait_end;

@@ -165,7 +165,7 @@ static struct err wait_again(struct engine *e, instant now, struct job *job, enu
         return err_none();
     }
     engine_avoid(e, now, job->id, &s->extras);
-    engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
+    engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, true), s->ready_at, now,
                     engine_type(e, q, job->type));
     return err_none();
 }

@@ -2,11 +2,12 @@
 
 /* What operators watch of each queue. It is asked for once in a while, so little is kept for it. */
 
-#include "core/engine_internal.h"
+#include "core/engine_budget_internal.h"
 
 /* The ready order is one of ranks, of which there are few; within a rank the first is mostly the
  * oldest. Of more than so many the rest is left out. */
 #define RANKS_MAX 16
+#define LINES_MAX 1000
 
 static instant ready_since(struct engine *e, instant now, struct id id, struct arena *a)
 {
@@ -17,18 +18,33 @@ static instant ready_since(struct engine *e, instant now, struct id id, struct a
     return instant_max(job.state.ready_at, id_time(id));
 }
 
-static instant oldest_ready(struct engine *e, instant now, const struct queue *q, struct arena *a,
-                            unsigned *reads)
+static instant oldest_in(struct engine *e, instant now, const struct btree *ready, struct arena *a,
+                         unsigned *reads)
 {
     struct btree_entry at;
     instant oldest = INSTANT_NONE;
-    bool more = btree_first(&q->ready, &at);
+    bool more = btree_first(ready, &at);
     for (int i = 0; more && i<RANKS_MAX && * reads> 0; i++, --*reads) {
         instant t = ready_since(e, now, (struct id){at.hi, at.lo}, a);
         if (!instant_is_set(oldest) || t.ms < oldest.ms)
             oldest = t;
         at.hi = at.lo = UINT64_MAX;
-        more = btree_after(&q->ready, at, &at);
+        more = btree_after(ready, at, &at);
+    }
+    return oldest;
+}
+
+/* Of lines only those of tasks, of which a queue has no more than two. */
+static instant oldest_ready(struct engine *e, instant now, const struct queue *q, struct arena *a,
+                            unsigned *reads)
+{
+    instant oldest = oldest_in(e, now, &q->ready, a, reads);
+    const struct list *n = q->lines.next;
+    for (int i = 0; i < LINES_MAX && n != &q->lines; i++, n = n->next) {
+        const struct line *l = LIST_OF(n, const struct line, node);
+        instant t = engine_line_is_tasks(l) ? oldest_in(e, now, &l->ready, a, reads) : oldest;
+        if (instant_is_set(t) && (!instant_is_set(oldest) || t.ms < oldest.ms))
+            oldest = t;
     }
     return oldest;
 }

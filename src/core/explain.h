@@ -60,6 +60,7 @@ struct explanation {
     /* Streams and waiting claims that ask for jobs of its queue; those that have room; of those,
      * the ones on the node that it must stay off. */
     uint32_t workers, with_room, shunned;
+    uint32_t unfit;     /* those that ask for jobs of its queue, but of another kind */
     struct str summary; /* a sentence without its full stop */
     struct str remedy;  /* of a dead job: what would bring it back; else empty */
 };

@@ -130,6 +130,13 @@ bool job_condition_parse_reported(struct str name, enum condition *c)
 static const char *const unique_names[UNIQUE_COUNT] = {
     [UNIQUE_QUEUED] = "queued", [UNIQUE_ACTIVE] = "active", [UNIQUE_EXISTS] = "exists"};
 
+enum job_kind job_kind(const struct job *job)
+{
+    const struct job_options *o = &job->options;
+    bool plain = o->gang.len == 0 && o->concurrency_key.len == 0;
+    return plain && o->alias.len && str_eq(job->type, STR(JOB_TYPE_TASK)) ? KIND_TASK : KIND_JOB;
+}
+
 const char *job_unique_name(enum unique u)
 {
     must(u < UNIQUE_COUNT);

@@ -62,6 +62,16 @@ struct job_batch {
     bool open;       /* neither sealed by a later job nor kept out by its ready_at */
 };
 
+/* Who can read a job: whoever takes jobs names the kind that it takes, and is given no others. */
+enum job_kind {
+    KIND_JOB,  /* of the Jobs API */
+    KIND_TASK, /* of Taskcluster's */
+    JOB_KINDS
+};
+
+/* Jobs of this type that have an alias are tasks of Taskcluster's API. */
+#define JOB_TYPE_TASK "taskcluster-task"
+
 /* What only some jobs say of themselves when they are enqueued. Zeroed: nothing. Every member has
  * its row in core/job_fields.def. */
 struct job_options {
@@ -285,6 +295,9 @@ enum resolution job_outcome_resolution(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);
 bool job_resolution_parse(struct str name, enum resolution *r);
+
+/* The kind never changes. What has a gang or a concurrency key is no task, whatever its type. */
+enum job_kind job_kind(const struct job *job);
 
 /* "queued", "active", "exists"; NULL for UNIQUE_NONE. */
 const char *job_unique_name(enum unique u);

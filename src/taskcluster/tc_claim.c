@@ -3,6 +3,7 @@
 /* How workers get tasks and keep them: claimWork, claimTask, reclaimTask. */
 
 #include "base/array.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "base/rfc3339.h"
 #include "taskcluster/tc_claim.h"
@@ -196,7 +197,25 @@ static void note_holder(struct tc_call *c, const struct handout *h)
         holders_note(c->tc->settings.holders, h->job.id, c->token, h->run, h->token);
 }
 
-/* Of a job of this queue that is no task the claimer can make nothing: it goes back. */
+/* A job that says it is a task, but whose payload is no definition of one of this queue. To give it
+ * back would be to get it again, for ever: it ends with the reason why nobody can run it. */
+static void end_unreadable(struct taskcluster *tc, const struct handout *h)
+{
+    struct command cmd = {
+        .kind = CMD_FAIL,
+        .fail = {.ref = {.id = h->job.id, .token = h->token},
+                 .failure = {.message = STR("its type is that of tasks, but its payload is not the "
+                                            "definition of a task of this queue"),
+                             .run_time = {-1}},
+                 .exception = OUTCOME_MALFORMED_PAYLOAD,
+                 .kill = true,
+                 .retry_at = INSTANT_NONE},
+        .done = tc_ignore};
+    log_warn("taskcluster: a job of queue %.*s has the type of tasks, but is none: it is dead",
+             STR_ARG(h->job.queue));
+    backend_submit(tc->backend, &cmd);
+}
+
 static void take_over(struct work *w, const struct handout *h)
 {
     struct tc_task t = {.job = h->job};
@@ -207,7 +226,7 @@ static void take_over(struct work *w, const struct handout *h)
                               .ended_at = INSTANT_NONE,
                               .retry_at = INSTANT_NONE};
     if (!tc_head_read(&t.job, w->call->arena, &t.head)) {
-        give_back(w->call->tc, &(struct reply){.handouts = (struct handout *)h, .count = 1});
+        end_unreadable(w->call->tc, h);
         return;
     }
     note_holder(w->call, h);
@@ -267,6 +286,7 @@ static void claim_work(struct tc_call *c, struct tc_worker *worker)
                                     .queue_count = 1,
                                     .count = (uint32_t)w->body.tasks,
                                     .worker = w->body.worker,
+                                    .kind = KIND_TASK,
                                     .lease = c->tc->settings.claim_timeout,
                                     .wait = {WAIT_MS},
                                     .done = on_claimed,

@@ -8,6 +8,8 @@
 #include "wire/field.h"
 #include "wire/json_writer.h"
 
+_Static_assert(__builtin_strcmp(JOB_TYPE_TASK, RIGHTS_TASK_TYPE) == 0, "one type of tasks");
+
 #define RETRIES_DEFAULT 5
 /* How far the clock of whoever creates a task may be off. */
 #define DRIFT_MS          ((int64_t)15 * 60 * 1000)

@@ -17,7 +17,7 @@ static void on_counts(void *ctx, const struct reply *r)
         tc_fail_err(c, &r->err);
         return;
     }
-    const uint64_t *n = r->queues[0].view.counts;
+    const uint64_t *n = r->queues[0].view.tasks;
     tc_queue_split(queue, &provisioner, &type);
     buf_print(b,
               "{\"provisionerId\":\"%.*s\",\"workerType\":\"%.*s\",\"taskQueueId\":\"%.*s\","
@@ -130,7 +130,8 @@ static bool read_place(struct tc_call *c, struct str token, struct ready_place *
 
 void tc_list_pending(struct tc_call *c)
 {
-    struct peek_command peek = {.queue = tc_param(c, "taskQueueId"), .with_payload = true};
+    struct peek_command peek = {
+        .queue = tc_param(c, "taskQueueId"), .with_payload = true, .tasks = true};
     struct str token;
     if (!tc_page(c, PEEK_MAX, &peek.limit, &token) || !read_place(c, token, &peek.from))
         return;

@@ -421,6 +421,7 @@ static void look(struct poll *p)
                           .peek = {.queue = p->queue,
                                    .priority = range_of(p->level),
                                    .from = p->box->place,
+                                   .tasks = true,
                                    .limit = PEEK_MAX},
                           .done = on_peeked,
                           .ctx = p};

@@ -429,13 +429,14 @@ static void the_order_is_that_of_the_model(void **state)
 static void assert_peek(struct rig *r, struct range priority, size_t limit, const struct id *ids,
                         size_t count)
 {
-    struct ready_place places[8], from = {0};
+    struct ready_place places[8];
+    struct peek_command peek = {.queue = STR("q"), .priority = priority};
     size_t seen = 0;
-    for (size_t n; (n = engine_peek(r->e, STR("q"), priority, from, limit, places)); seen += n) {
+    for (size_t n; (n = engine_peek(r->e, &peek, limit, places)); seen += n) {
         assert_true(n <= limit && seen + n <= count);
         for (size_t i = 0; i < n; i++)
             assert_id(places[i].id, ids[seen + i]);
-        from = places[n - 1];
+        peek.from = places[n - 1];
     }
     assert_int_equal(seen, count);
 }

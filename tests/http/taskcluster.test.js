@@ -15,6 +15,64 @@ function claim(queue, task, tasks = 1) {
     return queue.claimWork(task.taskQueueId, { ...WORKER, tasks });
 }
 
+describe('a job that is no task in a task queue', () => {
+    const server = useTaskcluster();
+
+    it('stops_no_claim_counts_as_no_task_and_is_explained', async () => {
+        const queue = await server.queue();
+        const id = await slugid();
+        const task = definition();
+        const foreign = (await server.post('/jobs', { queue: task.taskQueueId, type: 't', payload: {} })).json;
+        await queue.createTask(id, task);
+        assert.equal((await queue.pendingTasks(task.taskQueueId)).pendingTasks, 1);
+        const { tasks } = await claim(queue, task, 4);
+        assert.deepEqual(tasks.map((t) => t.status.taskId), [id]);
+        assert.equal((await queue.pendingTasks(task.taskQueueId)).pendingTasks, 0);
+        const waiting = claim(queue, task);
+        const explained = await until(async () => {
+            const { text } = await server.get(`/jobs/${foreign.id}/explain`);
+            return /it is no task/.test(text) ? text : null;
+        });
+        assert.match(explained, /a worker of the Jobs API could take it/);
+        const target = `/explain?queue=${encodeURIComponent(task.taskQueueId)}`;
+        assert.match((await server.get(target)).text, /all who ask for jobs of the queue take only tasks/);
+        const given = (await server.post('/jobs/claim', { queues: [task.taskQueueId], worker: 'w' })).json;
+        assert.deepEqual(given.jobs.map((j) => j.id), [foreign.id]);
+        await queue.createTask(await slugid(), { ...task, created: definition().created });
+        assert.equal((await waiting).tasks.length, 1);
+    });
+
+    it('is_what_workers_of_the_jobs_api_are_given_and_tasks_are_not', async () => {
+        const queue = await server.queue();
+        const id = await slugid();
+        const task = definition();
+        await queue.createTask(id, task);
+        const job = (await server.post('/jobs', { queue: task.taskQueueId, type: 't', payload: {} })).json;
+        const { jobs } = (await server.post('/jobs/claim',
+            { queues: [task.taskQueueId], worker: 'w', count: 5 })).json;
+        assert.deepEqual(jobs.map((j) => j.id), [job.id]);
+        assert.equal((await queue.status(id)).status.state, 'pending');
+        const moved = await server.patch(`/jobs/alias:${id}`, { queue: 'elsewhere' });
+        assert.equal(moved.status, 422);
+    });
+
+    it('that_has_the_type_of_tasks_but_no_definition_ends_with_the_reason', async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const alias = await slugid();
+        await server.post('/jobs', { queue: task.taskQueueId, type: 'taskcluster-task', alias, payload: {} });
+        const id = await slugid();
+        await queue.createTask(id, task);
+        const { tasks } = await claim(queue, task, 4);
+        assert.deepEqual(tasks.map((t) => t.status.taskId), [id]);
+        const job = await until(async () => {
+            const { json } = await server.get(`/jobs/alias:${alias}`);
+            return json.status === 'dead' ? json : null;
+        });
+        assert.equal(job.resolution, 'malformed-payload');
+    });
+});
+
 describe('createTask', () => {
     const server = useTaskcluster();
 

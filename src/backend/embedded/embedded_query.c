@@ -690,7 +690,7 @@ void embedded_peek(struct embedded *b, const struct command *command, struct rep
     struct ready_place places[PEEK_MAX + 1];
     size_t bytes = 0, i = 0;
     must(c->limit > 0 && c->limit <= PEEK_MAX);
-    size_t n = engine_peek(b->engine, c->queue, c->priority, c->from, c->limit + 1, places);
+    size_t n = engine_peek(b->engine, c, c->limit + 1, places);
     r->jobs = arena_get(&b->building->arena, c->limit * sizeof *r->jobs);
     while (i < n && i < c->limit && add_next(b, c, places[i], r, &bytes))
         i++;

@@ -232,6 +232,7 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
                                .worker = spec->worker,
                                .node = spec->node,
                                .claim = true,
+                               .kind = spec->kind,
                                .lease = spec->lease,
                                .wait_end = instant_add(b->now, spec->wait)};
     c->taker = engine_taker_open(b->engine, &taker, c);
