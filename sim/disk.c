@@ -18,6 +18,12 @@
 
 /* A commit in so many is preceded by a flush. */
 #define FLUSH_EVERY 12
+/* Without `sync` one in so many is synced all the same, as in a server some are. */
+#define SYNC_EVERY 3
+/* After a commit in so many the log is idle for long enough to say so. */
+#define REST_EVERY 4
+/* Faults of the disk that are tried before each recovery. */
+#define SPOILS 16
 /* Calls of a segment's change, or of an opening. */
 #define CALLS_MAX 12
 
@@ -32,7 +38,8 @@ struct disk {
     struct idmap takes; /* id -> number of runs begun, as a non-NULL pointer */
 
     struct log *log;
-    bool sync, no_direct;
+    bool sync, lossy, no_direct;
+    bool has_log; /* it was opened once */
     uint64_t segment_bytes;
     struct rng rng;
     struct memory_faults fault; /* of the commits that follow */
@@ -42,7 +49,10 @@ struct disk {
     uint64_t tables; /* hold the batches up to it */
     uint64_t appended, acknowledged; /* to the log; to whoever committed */
     uint64_t safe;                   /* no power cut loses those up to it */
-    struct buf *batches;             /* those of the log after `tables`, as they were appended */
+    /* Something behind those up to it says that they were durable: as long as the process dies, or
+     * even the power fails. */
+    uint64_t witnessed, witnessed_safe;
+    struct buf *batches; /* those of the log after `tables`, as they were appended */
     size_t batch_count, batch_cap;
 };
 
@@ -136,6 +146,24 @@ static void append(struct disk *d, const struct batch *b, bool sync)
     d->batches[d->batch_count++] = bytes;
 }
 
+/* A batch is acknowledged, which says of those before it that they were. */
+static void note_witness(struct disk *d)
+{
+    d->witnessed = d->number - 1;
+    if (!d->batch_sync)
+        return;
+    d->safe = d->number;
+    d->witnessed_safe = d->number - 1;
+}
+
+static void rest(struct disk *d)
+{
+    log_file_rest(d->log);
+    d->witnessed = d->acknowledged;
+    if (d->batch_sync)
+        d->witnessed_safe = d->acknowledged;
+}
+
 /* The batch in progress has ended as the memory store says: so it does in the log. */
 static void end_append(struct disk *d, const struct err *result)
 {
@@ -152,8 +180,10 @@ static void end_append(struct disk *d, const struct err *result)
     sectors_fail_at(0, 0, false);
     if (result->code == ERR_OK)
         d->acknowledged = d->number;
-    if (result->code == ERR_OK && d->batch_sync)
-        d->safe = d->number;
+    if (result->code == ERR_OK)
+        note_witness(d);
+    if (result->code == ERR_OK && rng_below(&d->rng, REST_EVERY) == 0)
+        rest(d);
     d->number = 0;
 }
 
@@ -166,14 +196,22 @@ static struct err gather(void *ctx, const struct batch_op *op)
     return err_none();
 }
 
+static struct err expect_batch(void *ctx, uint64_t number, struct str bytes)
+{
+    const struct disk *d = ctx;
+    PROMISE(number > d->tables && number <= d->appended, "I2", "batch %lu never was", number);
+    PROMISE(str_eq(bytes, buf_view(&d->batches[number - d->tables - 1])), "I2",
+            "batch %lu comes back as another", number);
+    return err_none();
+}
+
 static struct err bring_to_memory(void *ctx, uint64_t number, struct str bytes)
 {
     struct disk *d = ctx;
     struct batch b = {0};
-    PROMISE(number > d->tables && number <= d->appended, "I2", "batch %lu never was", number);
-    PROMISE(str_eq(bytes, buf_view(&d->batches[number - d->tables - 1])), "I2",
-            "batch %lu comes back as another", number);
-    struct err e = batch_bytes_read(bytes, gather, &b), result;
+    struct err e = expect_batch(ctx, number, bytes), result;
+    must(e.code == ERR_OK);
+    e = batch_bytes_read(bytes, gather, &b);
     PROMISE(e.code == ERR_OK, "I2", "batch %lu: %s", number, e.msg);
     store_commit(d->memory, &b, false);
     must(store_reap(d->memory, &result) && result.code == ERR_OK);
@@ -182,19 +220,55 @@ static struct err bring_to_memory(void *ctx, uint64_t number, struct str bytes)
     return err_none();
 }
 
+static struct log_file_settings settings_of(const struct disk *d)
+{
+    return (struct log_file_settings){.dir = SECTORS_DIR,
+                                      .from = d->tables + 1,
+                                      .found = d->has_log,
+                                      .lossy = d->lossy,
+                                      .unsynced = !d->sync,
+                                      .segment_bytes = d->segment_bytes,
+                                      .segment_bytes_max = d->segment_bytes,
+                                      .no_direct = d->no_direct,
+                                      .no_maker = true,
+                                      .no_rest = true};
+}
+
 static void open_log(struct disk *d)
 {
-    struct log_file_settings settings = {.dir = SECTORS_DIR,
-                                         .from = d->tables + 1,
-                                         .lossy = !d->sync,
-                                         .segment_bytes = d->segment_bytes,
-                                         .segment_bytes_max = d->segment_bytes,
-                                         .no_direct = d->no_direct,
-                                         .no_maker = true};
+    struct log_file_settings settings = settings_of(d);
     uint64_t calls = sectors_calls();
     struct err e = log_file_open(&settings, &d->log);
     PROMISE(e.code == ERR_OK, "I2", "the log is refused: %s", e.msg);
     must(sectors_calls() > calls); /* or the linker does not lead them there */
+}
+
+/* A disk that has lost something it had: what was acknowledged is there, or the log is refused. */
+static void meet_fault(struct disk *d, enum sectors_fault fault, uint64_t least)
+{
+    struct log_file_settings settings = settings_of(d);
+    struct log *l;
+    settings.lossy = settings.unsynced = false;
+    sectors_spoil(fault);
+    struct err e = log_file_open_reader(&settings, &l);
+    PROMISE(e.code == ERR_OK || e.code == ERR_CORRUPT, "I2", "a reader fails: %s", e.msg);
+    if (e.code == ERR_OK) {
+        uint64_t last = log_durable(l);
+        PROMISE(last >= least, "I2",
+                "after fault %d the log ends with batch %lu in silence, and %lu was durable", fault,
+                last, least);
+        e = log_replay(l, d->tables + 1, expect_batch, d);
+        PROMISE(e.code == ERR_OK, "I2", "what a reader has opened it cannot read: %s", e.msg);
+        log_close(l);
+    }
+    sectors_mend();
+}
+
+static void meet_faults(struct disk *d, bool power)
+{
+    for (int i = 0; d->has_log && i < SPOILS; i++)
+        meet_fault(d, (enum sectors_fault)(i % SECTORS_FAULTS),
+                   power ? d->witnessed_safe : d->witnessed);
 }
 
 /* The process may die while it opens the log, too, any number of times, and the power fail where it
@@ -221,6 +295,7 @@ static bool start_log(struct disk *d, bool power)
 /* As a start of the server does; the log is closed. */
 static void recover(struct disk *d, bool power)
 {
+    meet_faults(d, power);
     power = start_log(d, power);
     uint64_t least = power ? d->safe : d->acknowledged, last = log_durable(d->log);
     PROMISE(last >= least, "I2", "the log ends with batch %lu, and %lu was durable", last, least);
@@ -235,8 +310,9 @@ static void recover(struct disk *d, bool power)
     PROMISE(store_number(d->memory) == last, "I2", "the log has batch %lu of %lu",
             store_number(d->memory), last);
     forget_batches(d, (size_t)(last - d->tables), (size_t)(d->appended - last));
-    d->appended = d->acknowledged = d->safe = last;
+    d->appended = d->acknowledged = d->safe = d->witnessed = d->witnessed_safe = last;
     d->number = 0;
+    d->has_log = true;
 }
 
 /* --- the store --- */
@@ -251,7 +327,7 @@ static void commit(struct store *s, const struct batch *b, bool sync)
     struct disk *d = disk_of(s);
     must(!d->batch);
     d->batch = b;
-    d->batch_sync = sync;
+    d->batch_sync = sync || rng_below(&d->rng, SYNC_EVERY) == 0;
     d->begun++;
     if (d->fail_in && --d->fail_in == 0)
         disk_set_faults(s, d->fails);
@@ -261,7 +337,7 @@ static void commit(struct store *s, const struct batch *b, bool sync)
         d->dying = d->fault.fail == ERR_STORE && rng_below(&d->rng, 2) == 0;
         if (d->dying)
             sectors_die_at(1 + (unsigned)rng_below(&d->rng, CALLS_MAX));
-        append(d, b, sync);
+        append(d, b, d->batch_sync);
     }
     store_commit(d->memory, b, false);
 }
@@ -377,6 +453,7 @@ struct store *disk_new(uint64_t seed, bool sync)
     d->memory = memory_new();
     d->rng = rng_from_seed(seed ^ 0x5ec705);
     d->sync = sync;
+    d->lossy = !sync && rng_below(&d->rng, 2) == 0;
     d->no_direct = rng_below(&d->rng, 2) == 0;
     d->segment_bytes = LOG_BLOCK << (3 + rng_below(&d->rng, 4));
     sectors_begin(rng_next(&d->rng));
@@ -473,6 +550,10 @@ void disk_crash(struct store *disk, bool apply, bool power)
 {
     struct disk *d = disk_of(disk);
     bool failed = store_failure(d->memory).code != ERR_OK;
+    if (!d->number && !failed && !sectors_died() && rng_below(&d->rng, 4) == 0) {
+        sectors_die_at(1 + (unsigned)rng_below(&d->rng, 2));
+        log_file_rest(d->log);
+    }
     if (d->number && !apply && !failed && !sectors_died())
         sectors_die_at(1 + (d->no_direct && d->batch_sync ? (unsigned)rng_below(&d->rng, 2) : 0));
     log_close(d->log);

@@ -16,8 +16,11 @@
 #include "store/memory.h"
 #include "store/store.h"
 
-/* What chance there does follows from the seed. With `sync` every commit is synced; otherwise what
- * comes after the first one that a power cut has destroyed is given up. */
+/* What chance there does follows from the seed. With `sync` every commit is synced; otherwise some
+ * are, and what comes after the first one that a power cut has destroyed is given up.
+ *
+ * Before each recovery the disk also loses what it had, in every way of sectors.h: then the log is
+ * refused, or has what was acknowledged and something behind it says so. */
 struct store *disk_new(uint64_t seed, bool sync);
 /* Batches begun, and batches ended, since the last crash. */
 uint64_t disk_begun(const struct store *disk);

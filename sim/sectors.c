@@ -25,6 +25,7 @@ struct file {
     char now[NAME_LEN], saved[NAME_LEN];
     int fd;               /* of memory: what reads see */
     unsigned char *bytes; /* on the disk */
+    unsigned char *past;  /* each sector as it was before its last write */
     size_t len;           /* likewise */
     bool *dirty;          /* of each sector: it was written and not synced since */
     size_t dirty_cap;
@@ -100,6 +101,7 @@ static void file_free(struct file *f)
     if (f->fd >= 0)
         real_close(f->fd);
     free(f->bytes);
+    free(f->past);
     free(f->dirty);
     free(f->seen);
     free(f);
@@ -145,7 +147,9 @@ static void grow(struct file *f, size_t len)
     if (len <= f->len)
         return;
     f->bytes = alloc_resize(f->bytes, sectors_of(len) * SECTOR);
+    f->past = alloc_resize(f->past, sectors_of(len) * SECTOR);
     memset(f->bytes + f->len, 0, sectors_of(len) * SECTOR - f->len);
+    memset(f->past + f->len, 0, sectors_of(len) * SECTOR - f->len);
     f->len = len;
 }
 
@@ -172,6 +176,7 @@ static void save_sector(struct file *f, size_t sector)
     if (at < len) {
         size_t n = len - at < SECTOR ? len - at : SECTOR;
         grow(f, at + n);
+        memcpy(f->past + at, f->bytes + at, n);
         must(pread(f->fd, f->bytes + at, n, (off_t)at) == (ssize_t)n);
     }
     set_dirty(f, sector, false);
@@ -226,8 +231,11 @@ static void files_copy(struct files *to, const struct files *from)
         copy->seen = alloc_get(copy->seen_len + 1);
         must(pread(f->fd, copy->seen, copy->seen_len, 0) == (ssize_t)copy->seen_len);
         copy->bytes = alloc_get(sectors_of(f->len) * SECTOR + 1);
-        if (f->len)
+        copy->past = alloc_get(sectors_of(f->len) * SECTOR + 1);
+        if (f->len) {
             memcpy(copy->bytes, f->bytes, sectors_of(f->len) * SECTOR);
+            memcpy(copy->past, f->past, sectors_of(f->len) * SECTOR);
+        }
         copy->dirty = alloc_get((f->dirty_cap + 1) * sizeof *copy->dirty);
         if (f->dirty_cap)
             memcpy(copy->dirty, f->dirty, f->dirty_cap * sizeof *copy->dirty);
@@ -326,9 +334,89 @@ void sectors_write_back(void)
     save_names();
 }
 
+/* --- a disk that loses what it had --- */
+
+#define SPOILT_MAX 2
+
+static struct {
+    struct {
+        struct file *file;
+        size_t at;
+        unsigned char bytes[SECTOR];
+    } sectors[SPOILT_MAX];
+    size_t count;
+    struct file *file; /* without its name */
+    char name[NAME_LEN];
+} spoilt;
+
+static bool read_sector(const struct file *f, size_t at, unsigned char bytes[SECTOR])
+{
+    return pread(f->fd, bytes, SECTOR, (off_t)at) == (ssize_t)SECTOR;
+}
+
+static bool is_empty(const unsigned char *bytes)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, SECTOR - 1) == 0;
+}
+
+static struct file *choose_file(void)
+{
+    struct file *f = disk.files.list[rng_below(&disk.rng, disk.files.count)];
+    return *f->now && seen_len(f) >= SECTOR ? f : NULL;
+}
+
+static void replace_sector(struct file *f, size_t at, const unsigned char *bytes)
+{
+    must(spoilt.count < SPOILT_MAX);
+    spoilt.sectors[spoilt.count].file = f;
+    spoilt.sectors[spoilt.count].at = at;
+    must(read_sector(f, at, spoilt.sectors[spoilt.count++].bytes));
+    must(real_pwrite(f->fd, bytes, SECTOR, (off_t)at) == (ssize_t)SECTOR);
+}
+
+static void spoil_sector(struct file *f, enum sectors_fault fault)
+{
+    static const unsigned char zeros[SECTOR];
+    unsigned char bytes[SECTOR];
+    size_t at = rng_below(&disk.rng, seen_len(f) / SECTOR) * SECTOR;
+    if (!read_sector(f, at, bytes) || is_empty(bytes) || at + SECTOR > f->len)
+        return;
+    struct file *other = choose_file();
+    size_t to = other ? rng_below(&disk.rng, seen_len(other) / SECTOR) * SECTOR : 0;
+    replace_sector(f, at, fault == SECTORS_LOST ? zeros : f->past + at);
+    if (fault == SECTORS_MISDIRECTED && other && (other != f || to != at))
+        replace_sector(other, to, bytes);
+}
+
+void sectors_spoil(enum sectors_fault fault)
+{
+    must(spoilt.count == 0 && !spoilt.file);
+    struct file *f = disk.files.count ? choose_file() : NULL;
+    if (f && fault == SECTORS_FILE_LOST) {
+        spoilt.file = f;
+        memcpy(spoilt.name, f->now, NAME_LEN);
+        *f->now = '\0';
+    } else if (f) {
+        spoil_sector(f, fault);
+    }
+}
+
+void sectors_mend(void)
+{
+    while (spoilt.count > 0) {
+        spoilt.count--;
+        must(real_pwrite(spoilt.sectors[spoilt.count].file->fd, spoilt.sectors[spoilt.count].bytes,
+                         SECTOR, (off_t)spoilt.sectors[spoilt.count].at) == (ssize_t)SECTOR);
+    }
+    if (spoilt.file)
+        memcpy(spoilt.file->now, spoilt.name, NAME_LEN);
+    spoilt.file = NULL;
+}
+
 void sectors_begin(uint64_t seed)
 {
     must(disk.files.count == 0);
+    sectors_mend();
     disk.rng = rng_from_seed(seed);
     disk.calls = 0;
     sectors_die_at(0);

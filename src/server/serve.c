@@ -71,6 +71,7 @@ static struct err open_store(struct server *s)
                                    .cache_bytes = s->settings.cache_size,
                                    .files_max = s->files.store,
                                    .lossy = s->settings.commit_mode == SETTINGS_BUFFERED,
+                                   .unsynced = s->settings.enqueue_commit_mode == SETTINGS_BUFFERED,
                                    .notify = notify,
                                    .ctx = s};
     struct rocks_foreign foreign = {.accept_loss = s->settings.accept_lost_commits};

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/must.h"
@@ -40,6 +41,8 @@ static void settle(struct log_file *f)
         }
         s->state = SLOT_IDLE;
         f->durable++;
+        if (s->sync)
+            f->synced = f->durable;
     }
 }
 
@@ -175,24 +178,23 @@ void log_file_drain(struct log_file *f)
 
 /* --- functions of struct log_vt --- */
 
-static void fill(struct slot *s, const struct log_file *f, struct str batch)
+static void fill(struct slot *s, const struct log_frame *frame)
 {
-    size_t size = log_frame_size(batch.len);
-    struct log_frame frame = {
-        .kind = LOG_BATCH, .generation = f->generation, .number = s->number, .contents = batch};
+    size_t size = log_frame_size(frame->contents.len);
     if (s->cap < size) {
         free(s->bytes);
         s->bytes = log_segment_memory(size);
         s->cap = size;
     }
     s->len = size;
-    log_frame_write(s->bytes, s->at, &frame);
+    log_frame_write(s->bytes, log_frame_place(s->segment->name, s->at), frame);
 }
 
 /* A batch that is synced takes along what was not: that must have reached the system before. */
 NODISCARD static struct err prepare(struct log_file *f, size_t size, bool sync)
 {
     uint64_t next = f->appended + 1;
+    log_file_await_rest(f);
     TRY(f->failed);
     if (next > LOG_UNDER_WAY_MAX)
         await(f, next - LOG_UNDER_WAY_MAX);
@@ -205,6 +207,25 @@ NODISCARD static struct err prepare(struct log_file *f, size_t size, bool sync)
     return log_file_make_room(f, size);
 }
 
+/* Its place, and its bytes. Nobody else looks at it before it is queued, or changes what it is made
+ * from. */
+static struct slot *take_slot(struct log_file *f, struct str batch, bool sync)
+{
+    struct slot *s = slot_of(f, f->appended + 1);
+    must(s->state == SLOT_IDLE);
+    s->segment = f->current;
+    s->at = f->at;
+    s->number = f->appended + 1;
+    s->sync = sync;
+    struct log_frame frame = {
+        .kind = LOG_BATCH, .generation = f->generation, .number = s->number, .contents = batch};
+    log_file_say(f, &frame);
+    pthread_mutex_unlock(&f->lock);
+    fill(s, &frame);
+    pthread_mutex_lock(&f->lock);
+    return s;
+}
+
 NODISCARD static struct err append(struct log *l, struct str batch, bool sync, bool on_ring,
                                    uint64_t *number)
 {
@@ -212,18 +233,10 @@ NODISCARD static struct err append(struct log *l, struct str batch, bool sync, b
     size_t size = log_frame_size(batch.len);
     must(!f->read_only);
     pthread_mutex_lock(&f->lock);
+    f->appending = true;
     struct err e = prepare(f, size, sync);
     if (e.code == ERR_OK) {
-        struct slot *s = slot_of(f, f->appended + 1);
-        must(s->state == SLOT_IDLE);
-        s->segment = f->current;
-        s->at = f->at;
-        s->number = f->appended + 1;
-        s->sync = sync;
-        /* Nobody else looks at it before it is queued, or changes what it is made from. */
-        pthread_mutex_unlock(&f->lock);
-        fill(s, f, batch);
-        pthread_mutex_lock(&f->lock);
+        struct slot *s = take_slot(f, batch, sync);
         f->at += size;
         f->dirty = !sync;
         *number = ++f->appended;
@@ -232,9 +245,11 @@ NODISCARD static struct err append(struct log *l, struct str batch, bool sync, b
             begin_on_ring(f, s);
         else
             pthread_cond_signal(&f->work);
+        log_file_stir(f);
     }
     if (e.code == ERR_DISK_FULL && f->failed.code != ERR_OK)
         e.code = ERR_IO; /* to try it again is of no use */
+    f->appending = false;
     pthread_mutex_unlock(&f->lock);
     return e;
 }
@@ -254,7 +269,7 @@ static bool file_is_ready(const struct log *l, size_t len, bool sync)
     struct log_file *f = (struct log_file *)(uintptr_t)l;
     pthread_mutex_lock(&f->lock);
     bool ready = f->failed.code == ERR_OK && f->appended - f->durable < LOG_UNDER_WAY_MAX &&
-                 !(sync && f->dirty) && log_file_has_room(f, log_frame_size(len));
+                 !(sync && f->dirty) && !f->resting && log_file_has_room(f, log_frame_size(len));
     pthread_mutex_unlock(&f->lock);
     return ready;
 }
@@ -331,15 +346,20 @@ static void stop_threads(struct log_file *f)
 {
     pthread_mutex_lock(&f->lock);
     log_file_drain(f);
+    if (!f->settings.no_rest)
+        log_file_note_rest(f);
     f->stopping = true;
     f->needed = true;
     pthread_cond_broadcast(&f->work);
     pthread_cond_signal(&f->to_maker);
+    pthread_cond_signal(&f->to_rester);
     pthread_mutex_unlock(&f->lock);
     for (unsigned i = 0; i < f->thread_count; i++)
         pthread_join(f->threads[i], NULL);
     if (f->has_maker)
         pthread_join(f->maker, NULL);
+    if (f->has_rester)
+        pthread_join(f->rester, NULL);
 }
 
 static void file_close(struct log *l)
@@ -355,6 +375,7 @@ static void file_close(struct log *l)
     pthread_cond_destroy(&f->work);
     pthread_cond_destroy(&f->done);
     pthread_cond_destroy(&f->to_maker);
+    pthread_cond_destroy(&f->to_rester);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
@@ -368,7 +389,9 @@ NODISCARD static struct err recover(struct log_file *f)
                                .from = f->settings.from,
                                .keep = f->settings.keep,
                                .reached = f->settings.reached,
-                               .lossy = f->settings.lossy};
+                               .found = f->settings.found,
+                               .lossy = f->settings.lossy,
+                               .unsynced = f->settings.unsynced};
     struct err e =
         log_segment_list(f->dir, f->read_only, f->settings.no_direct, &r->list, &r->count);
     f->list = r->list;
@@ -382,7 +405,7 @@ NODISCARD static struct err recover(struct log_file *f)
     f->at = r->at;
     f->generation = r->generation;
     f->newest = r->newest;
-    f->appended = f->durable = r->last;
+    f->appended = f->durable = f->synced = f->rested = r->last;
     return err_none();
 }
 
@@ -402,6 +425,10 @@ NODISCARD static struct err start_threads(struct log_file *f)
         no = pthread_create(&f->maker, NULL, log_file_maker, f);
         f->has_maker = no == 0;
     }
+    if (no == 0 && !f->settings.no_rest) {
+        no = pthread_create(&f->rester, NULL, log_file_rester, f);
+        f->has_rester = no == 0;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return no == 0 ? err_none() : err_make(ERR_IO, "cannot start a thread: %s", strerror(no));
 }
@@ -417,6 +444,19 @@ NODISCARD static struct err begin(struct log_file *f)
     if (e.code == ERR_OK)
         e = start_threads(f);
     return e;
+}
+
+static void init_locks(struct log_file *f)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->work, NULL);
+    pthread_cond_init(&f->done, NULL);
+    pthread_cond_init(&f->to_maker, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&f->to_rester, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 NODISCARD static struct err open_log(const struct log_file_settings *settings, bool read_only,
@@ -439,10 +479,7 @@ NODISCARD static struct err open_log(const struct log_file_settings *settings, b
     f->settings = *settings;
     f->settings.dir = f->dir = alloc_text(settings->dir, strlen(settings->dir));
     f->read_only = read_only;
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->work, NULL);
-    pthread_cond_init(&f->done, NULL);
-    pthread_cond_init(&f->to_maker, NULL);
+    init_locks(f);
     struct err e = begin(f);
     if (e.code != ERR_OK) {
         file_close(&f->base);

@@ -40,8 +40,12 @@ struct log_file {
     pthread_t threads[LOG_UNDER_WAY_MAX], maker;
     unsigned thread_count;
     bool has_maker, making, stopping;
-    bool hurry;                   /* somebody waits for what the maker makes */
-    _Atomic bool needed;          /* the maker, for something else than the next two */
+    pthread_t rester;
+    pthread_cond_t to_rester;
+    bool has_rester, rester_sleeps;
+    bool appending, resting; /* somebody changes the place of the next frame, or writes there */
+    bool hurry;              /* somebody waits for what the maker makes */
+    _Atomic bool needed;     /* the maker, for something else than the next two */
     int leaving[LOG_LEAVING_MAX]; /* descriptors of files that were removed, for it to free */
     size_t leaving_count;
     struct log_segment **list; /* all, in use and free */
@@ -51,7 +55,8 @@ struct log_file {
     uint64_t at;                          /* of the next frame in it */
     uint64_t generation, newest;          /* of the log, and the highest anywhere */
     bool dirty;                           /* current has batches that were not synced */
-    uint64_t appended, durable;           /* the numbers last given, and reached */
+    uint64_t appended, durable, synced;   /* the numbers last given, and reached */
+    uint64_t rested;                      /* the disk is known to say that this one is durable */
     struct slot slots[LOG_UNDER_WAY_MAX]; /* batch n in n % LOG_UNDER_WAY_MAX */
     struct err failed;                    /* once this is an error, nothing becomes durable */
     uint64_t wanted;                      /* bytes of the segment that the maker is to make; 0 */
@@ -71,8 +76,19 @@ NODISCARD struct err log_file_clean(struct log_file *f);
 NODISCARD struct err log_file_begin(struct log_file *f);
 /* Frees segments whose batches are all up to that number. */
 void log_file_let_go(struct log_file *f, uint64_t number);
+/* What a frame written now says of the batches before it. */
+void log_file_say(const struct log_file *f, struct log_frame *frame);
 /* The thread that makes spare segments, and frees what is removed. */
 void *log_file_maker(void *f);
+
+/* log_file_rest.c */
+/* The thread that notes idleness, and what every append tells it. */
+void *log_file_rester(void *f);
+void log_file_stir(struct log_file *f);
+/* Until nothing is written where the next frame comes. */
+void log_file_await_rest(struct log_file *f);
+/* log_file_rest, with the lock held. */
+void log_file_note_rest(struct log_file *f);
 
 /* log_file.c */
 /* Waits until nothing is under way, or the log has failed and nobody writes any more. */

@@ -102,10 +102,18 @@ NODISCARD static struct err get_free(struct log_file *f, uint64_t need, struct l
 
 /* --- the next segment --- */
 
+void log_file_say(const struct log_file *f, struct log_frame *frame)
+{
+    frame->durable = f->durable;
+    frame->synced = f->synced;
+}
+
 /* A frame of the log itself: it is on the disk before anything relies on it. */
 NODISCARD static struct err put(struct log_file *f, const struct log_segment *s, uint64_t at,
-                                const struct log_frame *frame)
+                                struct log_frame *frame)
 {
+    log_file_say(f, frame);
+    f->rested = frame->durable;
     pthread_mutex_unlock(&f->lock);
     struct err e = log_segment_put(s, at, frame, true);
     pthread_mutex_lock(&f->lock);
@@ -149,6 +157,8 @@ struct err log_file_clean(struct log_file *f)
     f->dirty = e.code != ERR_OK;
     if (e.code != ERR_OK)
         f->failed = e;
+    else
+        f->synced = f->durable;
     return e;
 }
 

@@ -4,9 +4,12 @@
 #include "base/log.h"
 #include "base/must.h"
 
+/* Together with the fault they must not be longer than an error may be. */
 #define REMEDY                                                                                     \
-    "what was acknowledged would be lost; restore a backup, or start once with --commit-mode "     \
-    "buffered, which continues with what comes before it"
+    "run 'tenax check --salvage', restore a backup, or start once with --commit-mode buffered"
+#define UNSYNCED_REMEDY                                                                            \
+    "after a power cut start once with --commit-mode or --enqueue-commit-mode buffered; see "      \
+    "'tenax check --salvage'"
 
 /* A walk along the log. */
 struct walk {
@@ -14,6 +17,7 @@ struct walk {
     struct log_segment *segment;
     uint64_t at, generation, last, newest;
     const char *fault; /* why it ends before its end; NULL: it does not */
+    bool unsynced;     /* and what is missing was never synced */
     uint64_t from;
     log_replay_fn fn; /* NULL: nobody is called */
     void *ctx;
@@ -37,8 +41,9 @@ NODISCARD static struct err walk_frames(struct walk *w, struct log_reader *reade
     }
     if (found == LOG_FOUND_SEAL)
         *next = f.other;
-    if (found == LOG_FOUND_DAMAGE)
+    if (found == LOG_FOUND_DAMAGE || found == LOG_FOUND_UNSYNCED)
         w->fault = reader->fault;
+    w->unsynced = found == LOG_FOUND_UNSYNCED;
     return err_none();
 }
 
@@ -49,11 +54,13 @@ NODISCARD static struct err walk_segment(struct walk *w, uint64_t *next)
     enum log_head head;
     struct buf contents = {0};
     struct log_segment *s = w->segment;
-    struct err e = log_reader_open(&reader, s->plain, &head, &f);
+    struct err e = log_reader_open(&reader, s->name, s->plain, &head, &f);
     if (e.code == ERR_OK)
         e = walk_frames(w, &reader, &contents, next);
-    if (e.code == ERR_OK && !w->fault && s->file_size < s->size)
+    if (e.code == ERR_OK && s->file_size < s->size && (!w->fault || w->unsynced)) {
         w->fault = "a segment is shorter than it was";
+        w->unsynced = false;
+    }
     s->visited = true;
     s->last = w->last = reader.last;
     w->at = reader.at;
@@ -109,13 +116,18 @@ static struct log_segment *find_first(const struct log_recovery *r, uint64_t fro
     return NULL;
 }
 
-/* Nothing may be left over that was written after the beginning. */
+/* Nothing may be left over that was written after the beginning. Of one that was begun and not used
+ * the log may not know yet; but all before it was synced. */
 static const char *find_stray(const struct log_recovery *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct log_segment *s = r->list[i];
-        if (!s->visited && s->head == LOG_HEAD_USED && s->generation > r->first->generation)
+        if (s->visited || s->head < LOG_HEAD_UNUSED || s->generation <= r->first->generation)
+            continue;
+        if (s->head == LOG_HEAD_USED)
             return "segments are missing between two that are there";
+        if (s->before > r->last)
+            return "the end of a segment is missing that another one follows";
     }
     return NULL;
 }
@@ -130,12 +142,19 @@ static bool any_used(const struct log_recovery *r)
 
 /* --- the verdict --- */
 
-NODISCARD static struct err give_up(struct log_recovery *r, const char *fault)
+NODISCARD static struct err give_up(struct log_recovery *r, const char *fault, bool unsynced)
 {
     if (!fault)
         return err_none();
-    if (!r->lossy)
-        return err_make(ERR_CORRUPT, "the log in %.60s is damaged: %s: " REMEDY, r->dir, fault);
+    bool may = r->lossy || (unsynced && r->unsynced);
+    if (!may && unsynced)
+        return err_make(ERR_CORRUPT,
+                        "the log in %.40s lacks batches after %llu that were never "
+                        "synced: " UNSYNCED_REMEDY,
+                        r->dir, (unsigned long long)r->last);
+    if (!may)
+        return err_make(ERR_CORRUPT, "the log in %.40s is damaged after batch %llu: %s: " REMEDY,
+                        r->dir, (unsigned long long)r->last, fault);
     log_warn("the log in %s is damaged: %s; what was committed after batch %llu, and is not in "
              "tables, is lost",
              r->dir, fault, (unsigned long long)r->last);
@@ -161,10 +180,10 @@ static void begin_anew(struct log_recovery *r)
 NODISCARD static struct err find_nothing(struct log_recovery *r)
 {
     const char *fault = any_used(r) ? "the segment with the oldest batches is missing or damaged"
-                        : r->reached >= r->from ? "there is none"
-                                                : NULL;
+                        : r->reached >= r->from || r->found ? "there is none"
+                                                            : NULL;
     r->last = r->from - 1;
-    return give_up(r, fault);
+    return give_up(r, fault, false);
 }
 
 /* Along the log from the segment with that batch on, if there is one: r->first. */
@@ -207,11 +226,12 @@ struct err log_recover(struct log_recovery *r)
     r->generation = w.generation;
     r->newest = w.newest;
     r->last = w.last;
-    const char *fault = w.fault ? w.fault : find_stray(r);
+    const char *stray = find_stray(r);
+    const char *fault = w.fault ? w.fault : stray;
     uint64_t least = r->reached >= r->from ? r->reached : r->from - 1;
     if (!fault && r->last < least)
         fault = "it ends too early";
-    TRY(give_up(r, fault));
+    TRY(give_up(r, fault, w.unsynced && !stray && r->last >= least));
     /* Where tables are ahead of what is left of the log, it begins anew behind them. */
     if (r->last + 1 < r->from)
         begin_anew(r);

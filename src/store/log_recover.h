@@ -12,7 +12,9 @@ struct log_recovery {
     uint64_t from;    /* tables hold the batches before it */
     uint64_t keep;    /* the first of those that is wanted nevertheless; 0: none */
     uint64_t reached; /* the log is known to have held this one; 0: not known */
+    bool found;       /* there was one before */
     bool lossy;       /* what follows damage is given up */
+    bool unsynced;    /* likewise, if what is missing was never synced */
     struct log_segment **list;
     size_t count;
     /* Found: */

@@ -96,7 +96,7 @@ NODISCARD static struct err look(struct log_segment *s, bool read_only)
     struct log_frame f;
     if (!read_only)
         TRY(log_segment_sync(s));
-    struct err e = log_reader_open(&r, s->plain, &s->head, &f);
+    struct err e = log_reader_open(&r, s->name, s->plain, &s->head, &f);
     log_reader_fini(&r);
     s->generation = f.generation;
     s->before = s->last = f.number;
@@ -270,7 +270,7 @@ struct err log_segment_put(const struct log_segment *s, uint64_t at, const struc
 {
     must(f->kind != LOG_BATCH);
     unsigned char *block = log_segment_memory(LOG_BLOCK);
-    log_frame_write(block, at, f);
+    log_frame_write(block, log_frame_place(s->name, at), f);
     struct err e = log_segment_write(s, block, LOG_BLOCK, at, sync);
     free(block);
     return e;

@@ -23,6 +23,7 @@ struct rocks_settings {
     /* Commits were not synced: after a power cut the log may have gaps, and everything after a gap
      * is given up. Otherwise a gap is damage: ERR_CORRUPT. */
     bool lossy;
+    bool unsynced;      /* that is so of some of them: the same where those are what is missing */
     uint64_t log_bytes; /* of commits, after which they are written to tables; 0: 256 MiB */
     bool no_ring;       /* every commit on the thread */
     /* The log is PostgreSQL's, and what is here only a copy (store/rocks_foreign.h); NULL: it is in

@@ -188,6 +188,7 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
     r->dir = dir_of(settings);
     r->foreign = settings->foreign ? rocks_foreign_new(settings) : NULL;
     r->lossy = settings->lossy;
+    r->unsynced = settings->unsynced;
     r->log_bytes = settings->log_bytes ? settings->log_bytes : LOG_BYTES;
     r->held = STORE_HOLD_NONE;
     r->notify = settings->notify;
@@ -218,8 +219,11 @@ struct rocks *rocks_new(const struct rocks_settings *settings)
 NODISCARD static struct err check_log(const struct rocks *r)
 {
     struct log *l;
-    struct log_file_settings settings = {
-        .dir = r->dir, .from = r->tables + 1, .reached = r->reached};
+    struct log_file_settings settings = {.dir = r->dir,
+                                         .from = r->tables + 1,
+                                         .reached = r->reached,
+                                         .found = true,
+                                         .unsynced = r->unsynced};
     TRY(log_file_open_reader(&settings, &l));
     log_close(l);
     return err_none();

@@ -41,7 +41,7 @@ enum phase {
 struct rocks {
     struct store base;
     char *dir;
-    bool lossy;
+    bool lossy, unsynced;
     void (*notify)(void *ctx);
     void *ctx;
 

@@ -130,7 +130,9 @@ static struct log_file_settings settings_of(struct rocks *r)
                                       .from = r->tables + 1,
                                       .keep = r->held < r->tables ? r->held + 1 : 0,
                                       .reached = r->reached,
+                                      .found = r->has_log,
                                       .lossy = r->lossy,
+                                      .unsynced = r->unsynced,
                                       .ring = r->ring,
                                       .may_grow = rocks_may_grow,
                                       .ctx = r};

@@ -29,8 +29,12 @@
 
 static struct log_file_settings settings(const char *dir, uint64_t from)
 {
-    return (struct log_file_settings){
-        .dir = dir, .from = from, .segment_bytes = SEGMENT, .segment_bytes_max = SEGMENT};
+    /* What is under way together is not at rest meanwhile. */
+    return (struct log_file_settings){.dir = dir,
+                                      .from = from,
+                                      .segment_bytes = SEGMENT,
+                                      .segment_bytes_max = SEGMENT,
+                                      .no_rest = true};
 }
 
 static struct log *open_ok(const char *dir, uint64_t from)

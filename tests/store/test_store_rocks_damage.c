@@ -107,11 +107,15 @@ static void what_was_being_written_when_the_power_went_is_the_end_of_the_log(voi
 {
     char log[256];
     off_t at[3];
+    struct store *s;
     make_log(*state, log, at);
     forget_inventory(*state);
     leave_out(log, at[2]);
+    assert_code(scratch_try_open(*state, &s),
+                ERR_CORRUPT); /* the last note says that it was there */
+    leave_out(log, at[2] + (off_t)LOG_BLOCK);
     for (int i = 0; i < 2; i++) {
-        struct store *s = scratch_open_rocks(*state);
+        s = scratch_open_rocks(*state);
         scratch_expect(s, "b", "other-value");
         scratch_expect(s, "c", NULL);
         scratch_put(s, "d", i ? "2" : "1");
