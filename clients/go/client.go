@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	mathrand "math/rand"
 	"net"
 	"net/http"
@@ -46,6 +47,10 @@ type Options struct {
 	// NoIdempotencyKeys saves the server some bytes of disk for each enqueue, which then cannot
 	// be repeated when its answer is lost.
 	NoIdempotencyKeys bool
+
+	// Log is told when a request is sent again because something in between, such as a proxy,
+	// answered in the server's place; the standard logger if nil.
+	Log *log.Logger
 }
 
 // A Client is a server, by its URL. It may be used by many goroutines.
@@ -56,6 +61,7 @@ type Client struct {
 	timeout  time.Duration
 	retryFor time.Duration
 	noKeys   bool
+	log      *log.Logger
 }
 
 // NewClient reads the token and the certificates; it does not connect.
@@ -73,7 +79,11 @@ func NewClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{url: where, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys}
+	c := &Client{url: where, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys,
+		log: o.Log}
+	if c.log == nil {
+		c.log = log.Default()
+	}
 	if c.timeout == 0 {
 		c.timeout = 30 * time.Second
 	}
@@ -182,7 +192,10 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 }
 
 func (c *Client) enqueue(ctx context.Context, path string, body any, jobs []NewJob, answer any) error {
-	r := request{"POST", path, body, true, c.timeout, c.retryFor}
+	r := request{"POST", path, body, true, c.timeout, c.retryFor, "id"}
+	if path == "/jobs/bulk" {
+		r.member = "jobs"
+	}
 	key, _ := ctx.Value(keyOfContext{}).(string)
 	if key == "" && c.noKeys {
 		for _, job := range jobs {
@@ -215,7 +228,7 @@ func (c *Client) Job(ctx context.Context, id string) (*JobData, error) {
 // When it is not known whether a request arrived it is repeated if its method is GET, PUT or DELETE.
 func (c *Client) Do(ctx context.Context, method, path string, body, answer any) error {
 	repeat := method == "GET" || method == "PUT" || method == "DELETE"
-	return c.ask(ctx, request{method, path, body, repeat, c.timeout, c.retryFor}, answer)
+	return c.ask(ctx, request{method, path, body, repeat, c.timeout, c.retryFor, ""}, answer)
 }
 
 type request struct {
@@ -224,6 +237,7 @@ type request struct {
 	repeat       bool // also when it is not known whether it arrived
 	timeout      time.Duration
 	retryFor     time.Duration
+	member       string // an answer without it is not from Tenax
 }
 
 func (c *Client) ask(ctx context.Context, r request, answer any) error {
@@ -237,9 +251,12 @@ func (c *Client) ask(ctx context.Context, r request, answer any) error {
 	end := time.Now().Add(r.retryFor)
 	for tries := 0; ; tries++ {
 		err := c.once(ctx, r, content, answer)
-		pause := backoff(tries)
+		pause := backoff(tries, backoffMax)
 		if err == nil || !again(err, r.repeat) || time.Now().Add(pause).After(end) {
 			return err
+		}
+		if isForeign(err) {
+			c.log.Printf("%v; it is asked again", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -267,9 +284,9 @@ func again(err error, repeat bool) bool {
 }
 
 // backoff is the wait before the next try, a random half of it.
-func backoff(tries int) time.Duration {
-	full := backoffMax
-	if tries < 6 && backoffFirst<<tries < backoffMax {
+func backoff(tries int, most time.Duration) time.Duration {
+	full := most
+	if tries < 10 && backoffFirst<<tries < most {
 		full = backoffFirst << tries
 	}
 	return full/2 + time.Duration(mathrand.Int63n(int64(full/2)+1))
@@ -310,14 +327,23 @@ func (c *Client) once(ctx context.Context, r request, content []byte, answer any
 	if err != nil {
 		return &ConnectionError{true, err}
 	}
+	foreign := &ConnectionError{true, &ForeignAnswer{res.StatusCode, r.method + " " + r.path}}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return newAPIError(res.StatusCode, text)
+		if refused := newAPIError(r.path, res.StatusCode, text); refused != nil {
+			return refused
+		}
+		return foreign
+	}
+	if r.member != "" && !hasMember(text, r.member) || len(text) > 0 && !json.Valid(text) {
+		return foreign
 	}
 	if answer == nil || len(text) == 0 {
 		return nil
 	}
-	if json.Unmarshal(text, answer) != nil {
-		return newAPIError(res.StatusCode, text)
-	}
-	return nil
+	return json.Unmarshal(text, answer)
+}
+
+func hasMember(text []byte, member string) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal(text, &members) == nil && members[member] != nil
 }

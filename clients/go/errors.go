@@ -42,13 +42,20 @@ type APIError struct {
 	Body    json.RawMessage // all of the answer
 }
 
-func newAPIError(status int, body []byte) *APIError {
+// newAPIError returns nil unless the body is how Tenax refuses: with a code and a sentence; a health
+// has neither.
+func newAPIError(path string, status int, body []byte) *APIError {
 	var known struct {
-		Error, Code string
-		Offset      *int64
+		Error, Code, Status string
+		Offset              *int64
 	}
-	if json.Unmarshal(body, &known) != nil || known.Error == "" {
-		known.Error = "an answer that is not one of Tenax"
+	if json.Unmarshal(body, &known) != nil {
+		return nil
+	}
+	if isHealth := strings.SplitN(path, "?", 2)[0] == "/health"; isHealth && known.Status != "" {
+		known.Error = "the server is " + known.Status
+	} else if known.Code == "" || known.Error == "" {
+		return nil
 	}
 	return &APIError{status, known.Code, known.Error, known.Offset, body}
 }
@@ -100,7 +107,8 @@ func (e *APIError) hasKind() bool {
 
 // final says that the same refusal would come again.
 func (e *APIError) final() bool {
-	return e.Status < 500 && e.Status != http.StatusRequestTimeout
+	return e.Status < 500 && e.Status != http.StatusRequestTimeout &&
+		e.Status != http.StatusTooManyRequests
 }
 
 // A ConnectionError says that there was no answer.
@@ -113,6 +121,24 @@ type ConnectionError struct {
 
 func (e *ConnectionError) Error() string { return "no answer: " + e.Err.Error() }
 func (e *ConnectionError) Unwrap() error { return e.Err }
+
+// A ForeignAnswer says that something else answered in the server's place: a proxy, a load balancer, a
+// sign-in page. Such an answer, whatever its status, says nothing about the request: it counts as none,
+// and is the Err of a *ConnectionError.
+type ForeignAnswer struct {
+	Status int // of HTTP
+	what   string
+}
+
+func (e *ForeignAnswer) Error() string {
+	return fmt.Sprintf("%s: what answered with HTTP %d is not Tenax but something in between, such as a proxy",
+		e.what, e.Status)
+}
+
+func isForeign(err error) bool {
+	var foreign *ForeignAnswer
+	return errors.As(err, &foreign)
+}
 
 // A Failure is returned by a handler: the run failed, and this is what is known about it. What is
 // empty is left out.

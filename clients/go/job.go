@@ -74,7 +74,7 @@ func (j *Job) Save(ctx context.Context, checkpoint any) error {
 				return fmt.Errorf("job %s: %w", j.ID, ErrLeaseLost)
 			}
 			return ctx.Err()
-		case <-time.After(backoff(tries)):
+		case <-time.After(backoff(tries, backoffMax)):
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (j *Job) isOver() bool {
 
 func (j *Job) post(ctx context.Context, verb string, body map[string]any, answer any) error {
 	body["token"] = j.Token
-	return j.client.ask(ctx, request{"POST", "/jobs/" + j.ID + "/" + verb, body, false, reportTimeout, -1},
+	return j.client.ask(ctx, request{"POST", "/jobs/" + j.ID + "/" + verb, body, false, reportTimeout, -1, ""},
 		answer)
 }
 

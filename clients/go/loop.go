@@ -134,11 +134,8 @@ func (l *loop) beginClaim() {
 	go func() {
 		defer cancel()
 		var answer struct{ Jobs []JobData }
-		err := l.w.Client.ask(ctx, request{"POST", "/jobs/claim", body, false, wait + 15*time.Second, -1},
-			&answer)
-		if err == nil && answer.Jobs == nil {
-			err = errors.New("an answer without jobs")
-		}
+		err := l.w.Client.ask(ctx, request{"POST", "/jobs/claim", body, false, wait + 15*time.Second, -1,
+			"jobs"}, &answer)
 		l.claimed <- claimAnswer{answer.Jobs, err}
 	}()
 }
@@ -176,7 +173,11 @@ func (l *loop) onRefused(err error) {
 		return
 	}
 	l.w.Log.Printf("no jobs for now: %v", err)
-	l.claimAt = time.Now().Add(backoff(l.tries))
+	most := backoffMax
+	if isForeign(err) {
+		most = foreignMax
+	}
+	l.claimAt = time.Now().Add(backoff(l.tries, most))
 	l.tries++
 }
 
@@ -223,7 +224,7 @@ func (l *loop) endHandlers() {
 func (l *loop) withdraw() {
 	path := "/jobs/claim?" + url.Values{"worker": {l.w.Name}}.Encode()
 	path = strings.ReplaceAll(path, "+", "%20")
-	err := l.w.Client.ask(context.Background(), request{"DELETE", path, nil, false, claimGrace, -1}, nil)
+	err := l.w.Client.ask(context.Background(), request{"DELETE", path, nil, false, claimGrace, -1, ""}, nil)
 	if err != nil {
 		l.w.Log.Printf("the claim cannot be withdrawn: %v", err)
 	}

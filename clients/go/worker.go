@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	claimMax   = 1000            // jobs that one claim may ask for
-	claimGrace = 2 * time.Second // for the answer to a claim that was withdrawn
+	claimMax   = 1000             // jobs that one claim may ask for
+	claimGrace = 2 * time.Second  // for the answer to a claim that was withdrawn
+	foreignMax = 15 * time.Second // between claims that something in between answers
 	traceMax   = 16000
 )
 
@@ -244,7 +245,8 @@ func (w *Worker) report(job *Job, verb string, body map[string]any) {
 			w.Log.Printf("job %s: its lease ran out before the report: %v", job.ID, err)
 			return
 		}
-		time.Sleep(backoff(tries))
+		w.Log.Printf("job %s: the report of its %s is sent again: %v", job.ID, verb, err)
+		time.Sleep(backoff(tries, backoffMax))
 	}
 }
 
@@ -257,7 +259,7 @@ func (w *Worker) reportRefusal(job *Job, verb string, err error) {
 	body := map[string]any{"token": job.Token, "error_type": "ReportRefused",
 		"message": "the report was refused: " + err.Error()}
 	err = w.Client.ask(context.Background(), request{"POST", "/jobs/" + job.ID + "/failure", body, true,
-		reportTimeout, w.Lease}, nil)
+		reportTimeout, w.Lease, ""}, nil)
 	if err != nil {
 		w.Log.Printf("job %s: nor is that: %v", job.ID, err)
 	}
@@ -294,7 +296,7 @@ func (w *Worker) renewAll(ctx context.Context) {
 		}
 		if err := w.renew(ctx, w.holds(), now); err != nil && ctx.Err() == nil {
 			w.Log.Printf("leases cannot be renewed: %v", err)
-			due = backoff(tries)
+			due = backoff(tries, backoffMax)
 			tries++
 			continue
 		}
@@ -321,7 +323,7 @@ func (w *Worker) renew(ctx context.Context, held []*Job, sent time.Time) error {
 		}
 	}
 	body := map[string]any{"jobs": leases, "lease_ms": w.Lease.Milliseconds()}
-	err := w.Client.ask(ctx, request{"POST", "/jobs/renew", body, false, timeout, -1}, &answer)
+	err := w.Client.ask(ctx, request{"POST", "/jobs/renew", body, false, timeout, -1, "jobs"}, &answer)
 	var refused *APIError
 	if errors.As(err, &refused) && refused.Status == 422 && refused.decode(&answer) == nil &&
 		len(answer.Jobs) > 0 {
@@ -331,6 +333,9 @@ func (w *Worker) renew(ctx context.Context, held []*Job, sent time.Time) error {
 		return err
 	}
 	for i, renewed := range answer.Jobs {
+		if i == len(held) {
+			break
+		}
 		if renewed.LeaseExpiresAt > 0 {
 			held[i].renewed(sent.Add(w.Lease))
 		} else if isGone(renewed.Code) {

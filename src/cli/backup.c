@@ -96,13 +96,15 @@ static struct err write_out(struct backup *b, const char *at, size_t n)
     return err_none();
 }
 
-/* The backup goes to the file; the text of an error is kept as the answer. */
+/* The backup goes to the file; the text of an error, or of a proxy, is kept as the answer. */
 static size_t receive(char *at, size_t size, size_t n, void *ctx)
 {
     struct backup *b = ctx;
     long status = 0;
+    const char *type = NULL;
     curl_easy_getinfo(b->client.call.curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status != 200) {
+    curl_easy_getinfo(b->client.call.curl, CURLINFO_CONTENT_TYPE, &type);
+    if (status != 200 || !type || strcmp(type, "application/octet-stream") != 0) {
         buf_add(&b->client.call.answer, at, size * n);
         return size * n;
     }

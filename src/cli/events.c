@@ -142,12 +142,19 @@ static void take_lines(struct reader *r)
     buf_drop(&r->line, taken);
 }
 
+static bool is_stream(const struct reader *r)
+{
+    const char *type = NULL;
+    curl_easy_getinfo(r->client.call.curl, CURLINFO_CONTENT_TYPE, &type);
+    return type && strncmp(type, "text/event-stream", 17) == 0;
+}
+
 static size_t receive(char *at, size_t size, size_t n, void *to)
 {
     struct reader *r = to;
     long status = 0;
     curl_easy_getinfo(r->client.call.curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status != 200) { /* a sentence that says why */
+    if (status != 200 || !is_stream(r)) { /* a sentence that says why, or another's page */
         buf_add(&r->client.call.answer, at, size * n);
         return size * n;
     }

@@ -14,6 +14,7 @@
 #include "client/table.h"
 #include "client/view.h"
 #include "client/when.h"
+#include "client/whose.h"
 
 #define ANSWER_MAX      ((size_t)1 << 30)
 #define CONNECT_TIMEOUT ((span){5000})
@@ -257,10 +258,25 @@ static void prepare(struct call *c, const char *method, const char *path, span t
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)timeout.ms);
     c->answer.len = 0;
     c->date = INSTANT_NONE;
-    c->status = 0;
+    c->status = c->foreign = 0;
     c->why[0] = '\0';
     c->timeout = timeout;
     c->sent = when_mono();
+}
+
+static bool is_good(const struct call *c)
+{
+    return c->status >= 200 && c->status < 300;
+}
+
+static bool is_from_server(const struct call *c)
+{
+    struct str answer = buf_view(&c->answer);
+    if (c->any_answer)
+        return true;
+    if (is_good(c))
+        return !answer.len || view_check(answer, NULL).code == ERR_OK;
+    return whose_refusal(answer);
 }
 
 static enum call_result judge(struct call *c, CURLcode code)
@@ -269,13 +285,13 @@ static enum call_result judge(struct call *c, CURLcode code)
     if (code != CURLE_OK)
         return CALL_UNREACHABLE;
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &c->status);
-    if (c->status >= 200 && c->status < 300) {
-        /* An answer that is not JSON does not come from a Tenax server. */
-        if (c->any_answer || !c->answer.len ||
-            view_check(buf_view(&c->answer), NULL).code == ERR_OK)
-            return CALL_DONE;
-        return CALL_REFUSED;
+    if (!is_from_server(c)) {
+        c->foreign = c->status;
+        c->status = 0;
+        return CALL_UNREACHABLE;
     }
+    if (is_good(c))
+        return CALL_DONE;
     if (c->status == 404 || c->status == 409)
         return CALL_GONE;
     return c->status >= 500 || c->status == 408 || c->status == 429 ? CALL_TRY_LATER : CALL_REFUSED;
@@ -352,6 +368,13 @@ void call_explain(const struct call *c, struct buf *b)
         explain_unreachable(c, b);
         return;
     }
+    if (c->foreign) {
+        buf_print(b,
+                  "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server, or is a "
+                  "proxy in between?",
+                  c->url, c->foreign);
+        return;
+    }
     struct arena a = {0};
     struct str answer = buf_view(&c->answer);
     struct str error = {"", 0}, code = error, field = error;
@@ -367,11 +390,7 @@ void call_explain(const struct call *c, struct buf *b)
         buf_print(b, " (HTTP %ld%s%.*s%s%.*s)", c->status, code.len ? ", " : "", STR_ARG(code),
                   field.len ? ", field " : "", STR_ARG(field));
     } else {
-        buf_print(b,
-                  c->any_answer
-                      ? "%s answered HTTP %ld"
-                      : "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server?",
-                  c->url, c->status);
+        buf_print(b, "%s answered HTTP %ld", c->url, c->status);
     }
     arena_fini(&a);
 }

@@ -17,7 +17,7 @@ enum call_result {
     CALL_REFUSED,     /* the server refused, and would refuse again */
     CALL_GONE,        /* 404 or 409: no such thing, or a run that is over */
     CALL_TRY_LATER,   /* the server is there but cannot do it now */
-    CALL_UNREACHABLE, /* no answer */
+    CALL_UNREACHABLE, /* no answer; or one that is not the server's (client/whose.h) */
 };
 
 /* PEM files for https; NULL for libcurl's defaults. token_file: whose first line is a token, sent
@@ -33,6 +33,7 @@ struct call {
     struct buf body;   /* the body of the request */
     struct buf answer; /* the body of the answer */
     long status;       /* HTTP status of the answer; 0 if there is none */
+    long foreign;      /* the status of what something else answered in the server's place; or 0 */
     CURLcode code;
     span timeout;
     mono sent;

@@ -70,7 +70,7 @@ int client_find(struct client *c, const char *path, bool *found)
 {
     enum call_result r = call_wait(&c->call, "GET", path, c->args.timeout);
     *found = r == CALL_DONE;
-    return c->call.status == 404 ? CLI_OK : judge(c, r);
+    return r == CALL_GONE && c->call.status == 404 ? CLI_OK : judge(c, r);
 }
 
 struct str client_answer(const struct client *c)

@@ -10,6 +10,7 @@
 #include "client/bearer.h"
 #include "client/view.h"
 #include "client/when.h"
+#include "client/whose.h"
 #include "net/fetch.h"
 
 #define CONNECT_TIMEOUT ((span){10000})
@@ -130,7 +131,8 @@ static struct str explain(const struct remote_call *c, const struct fetch_answer
     else if (error.len)
         buf_print(b, "%.*s", STR_ARG(error));
     else
-        buf_print(b, "%s answers with status %ld", c->server->url, f->status);
+        buf_print(b, "%s answers with status %ld, but not as Tenax does: a proxy in between?",
+                  c->server->url, f->status);
     return buf_view(b);
 }
 
@@ -141,13 +143,18 @@ static void on_done(void *ctx, const struct fetch_answer *f)
     struct buf why = {0};
     struct remote_answer a = {.result = result_of(f), .status = f->status, .sent = c->sent};
     bool json = f->body.len && view_check(f->body, &a.body).code == ERR_OK;
-    /* An answer that broke off, or a proxy's page. */
-    if (a.result == CALL_DONE && f->body.len && !json && !c->data)
-        a.result = CALL_TRY_LATER;
+    bool page = a.result == CALL_DONE ? f->body.len && !json && !c->data : !whose_refusal(f->body);
+    if (f->fault == FETCH_ANSWERED && page) {
+        a.result = CALL_UNREACHABLE;
+        a.status = 0;
+        json = false;
+    }
     if (a.result != CALL_DONE) {
         a.code = json ? view_text(&arena, a.body, "code") : (struct str){0};
         a.why = explain(c, f, json ? view_text(&arena, a.body, "error") : (struct str){0}, &why);
     }
+    if (!json)
+        a.body = (struct str){0};
     remote_answered *done = c->done;
     void *to = c->ctx;
     end(c);

@@ -17,7 +17,7 @@ struct remote_call;
 
 struct remote_answer {
     enum call_result result;
-    long status;     /* 0: none */
+    long status;     /* 0: none, or none of the server's (client/whose.h) */
     struct str body; /* JSON, or empty */
     struct str code; /* of an error: "stale_token" */
     struct str why;  /* a sentence, unless the result is CALL_DONE */

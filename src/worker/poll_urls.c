@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "client/view.h"
+#include "client/whose.h"
 #include "client/when.h"
 #include "worker/report.h"
 
@@ -288,9 +289,18 @@ static void on_delete(struct poll_urls *p, enum call_result r, const struct call
     next_message(p);
 }
 
+/* A refusal without a code comes from something in between: it says nothing of the message. */
+static enum call_result result_of(enum call_result r, const struct call *answer)
+{
+    struct str body = buf_view(&answer->answer);
+    bool refusal = r == CALL_REFUSED || r == CALL_GONE;
+    return refusal && !whose_azure_refusal(body) && !whose_refusal(body) ? CALL_TRY_LATER : r;
+}
+
 static void on_answer(void *ctx, enum call_result r, struct call *answer)
 {
     struct poll_urls *p = ctx;
+    r = result_of(r, answer);
     switch (p->step) {
     case POLL_URLS:
         if (r == CALL_DONE)

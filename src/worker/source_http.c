@@ -265,6 +265,10 @@ static void answer(struct source_http *h, struct call *c, enum call_result r)
         .result = r, .sent = c->sent, .body = buf_view(&c->answer), .why = buf_view(&why)};
     if (c == &h->claim) {
         s->claiming = false;
+        if (r == CALL_DONE && !view_get(a.body, "jobs").len) {
+            a.result = CALL_TRY_LATER;
+            a.why = STR("what answers a claim has no jobs: is a proxy in between?");
+        }
         h->jobs = view_list(view_get(a.body, "jobs"));
         s->user->claimed(s->ctx, &a);
     } else if (c == &h->together) {

@@ -15,7 +15,12 @@
 //            GRACE_MS LEDGER. It adds "TYPE ID RUN" to the ledger and, of a job of type
 //              work   before that sleeps payload.ms and is done after it;
 //              hold   after that waits until its worker ends, saves {"run": RUN} and gives it back;
-//              deaf   after that sleeps for a minute, whatever happens.
+//              deaf   after that sleeps for a minute, whatever happens;
+//              fail   after that fails with the message "it failed";
+//              tell   before that tells its progress and saves a checkpoint;
+//              more   enqueues a job to payload.queue, for which it tries for payload.retry_ms, adds
+//                     nothing to the ledger, and has "enqueued" as its result, or the text of the
+//                     error that says that something in between answered.
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -159,6 +164,75 @@ function testClient(name, {
                 assert.equal((await idle.ended).code, 0);
                 assert.equal((await server.job((await server.enqueue(quick)).id)).status, 'ready');
             } finally {
+                await server.clean();
+            }
+        });
+
+        it('takes_what_a_proxy_says_for_no_answer', async () => {
+            const server = new Server({ args: ['--default-completed-job-retention', '1h'] });
+            await server.start();
+            const proxy = new Proxy(server);
+            await proxy.start();
+            // The proxy answers the next requests to the path by itself, with one status after another.
+            const foreign = (where, statuses, late) => statuses.forEach((status) => proxy.control(
+                'foreign', undefined, JSON.stringify({ path: where, status, late })));
+            const enqueue = (type, fields) => server.enqueue({ queue: 'foreign', type, ...fields });
+            let one;
+            try {
+                const statuses = [200, 301, 302, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503];
+                const quick = await server.enqueueMany(statuses.map(() => (
+                    { queue: 'foreign', type: 'work', payload: { ms: 0 } })));
+                quick.forEach((id, i) => foreign(`/jobs/${id}/success`, [statuses[i]]));
+                foreign(`/jobs/${quick[0]}/success`, [403, 404], true);
+                const long = await enqueue('work', { payload: { ms: 3500 } });
+                foreign('/jobs/renew', [404, 409, 401, 422]);
+                const tell = await enqueue('tell');
+                foreign(`/jobs/${tell.id}/progress`, [404, 409, 403, 200]);
+                const fail = await enqueue('fail', { retry_limit: 0 });
+                foreign(`/jobs/${fail.id}/failure`, [404, 413, 401]);
+                const more = await enqueue('more', { payload: { queue: 'much', retry_ms: 20000 } });
+                foreign('/jobs', [429, 404, 200]);
+                foreign('/jobs', [502], true);
+                foreign('/jobs/claim', [401, 301, 200]);
+
+                one = startWorker(proxy.url(), 'foreign', { concurrency: 30, lease: 3000 });
+                const completed = [...quick, long.id, tell.id, more.id];
+                for (const id of completed) {
+                    await until(async () => ['completed', 'dead'].includes((await server.job(id)).status),
+                        'it has ended');
+                    assert.deepEqual((await server.runs(id)).map((run) => run.outcome), ['completed']);
+                }
+                assert.ok(one.ledger().includes(`tell ${tell.id} 0`), 'its checkpoint was saved');
+                assert.equal((await server.job(more.id)).result, 'enqueued');
+                assert.equal((await server.get('/jobs/count?queue=much')).json.count, 1);
+                await until(async () => (await server.job(fail.id)).status === 'dead');
+                const { errors } = (await server.get(`/jobs/${fail.id}/errors`)).json;
+                assert.deepEqual(errors.map((error) => error.message), ['it failed']);
+
+                // An enqueue that never reaches the server ends, and says why.
+                foreign('/jobs', Array.from({ length: 100 }, () => 403));
+                foreign('/jobs/claim', [403, 502]);
+                const bounded = await enqueue('more', { payload: { queue: 'none', retry_ms: 500 } });
+                await until(async () => (await server.job(bounded.id)).status === 'completed');
+                assert.match((await server.job(bounded.id)).result, /HTTP 403 .*such as a proxy/);
+                assert.equal((await server.get('/jobs/count?queue=none')).json.count, 0);
+
+                const hold = await enqueue('hold');
+                await until(() => one.ledger().some((line) => line.startsWith('hold')));
+                foreign(`/jobs/${hold.id}/progress`, [404]);
+                foreign(`/jobs/${hold.id}/release`, [404, 403]);
+                one.child.kill('SIGTERM');
+                const { code, said } = await one.ended;
+                assert.equal(code, 0, said);
+                assert.match(said, /no jobs for now.*such as a proxy/);
+                assert.match(said, /the report of its success is sent again.*such as a proxy/);
+                assert.match(said, /leases cannot be renewed.*such as a proxy/);
+                assert.match(said, /POST \/jobs: .*such as a proxy; it is asked again/);
+                assert.equal((await server.job(hold.id)).status, 'ready');
+                assert.deepEqual((await server.runs(hold.id)).map((run) => run.outcome), ['returned']);
+            } finally {
+                one?.child.kill('SIGKILL');
+                await proxy.close();
                 await server.clean();
             }
         });

@@ -7,11 +7,28 @@
 //                                                       request is carried out, the connection breaks
 //     POST /proxy/refuse {"path": …, "count": 1, "status": 503, "code": "busy"}
 //                                                       the next requests do not reach the server
+//     POST /proxy/foreign {"path": …, "count": 1, "status": 403, "late": false}
+//                                                       the next ones are answered by the proxy's own
+//                                                       page, which is not how Tenax answers; if it is
+//                                                       late the request was carried out
 //     GET /proxy/count?path=/jobs/renew                 {"count": n}: how many there were
 //
-// A path is that of a request without its query, exactly.
+// A path is that of a request without its query, exactly, or its end: "*/success".
 
 const http = require('node:http');
+
+// What stands between people and servers answers with pages, with JSON of its own, or with nothing.
+const PAGES = [
+    ['text/html', '<html><body><h1>Not from Tenax</h1></body></html>'],
+    ['application/json', '{"message":"no Route matched with those values"}'],
+    ['application/json', '{"code":16,"error":true,"status":"UNAUTHENTICATED"}'],
+    ['text/plain', ''],
+    ['application/json', '{"error":"access_denied"}'],
+];
+
+function matches(pattern, pathname) {
+    return pattern.startsWith('*') ? pathname.endsWith(pattern.slice(1)) : pathname === pattern;
+}
 
 async function readAll(stream) {
     const parts = [];
@@ -25,6 +42,7 @@ class Proxy {
         this.server = server;
         this.rules = [];
         this.counts = new Map();
+        this.pages = 0;
         this.agent = new http.Agent({ keepAlive: true });
         this.listener = http.createServer((req, res) => {
             this.serve(req, res).catch(() => res.destroy());
@@ -55,15 +73,23 @@ class Proxy {
             return;
         }
         this.counts.set(pathname, (this.counts.get(pathname) ?? 0) + 1);
-        const rule = this.rules.find((one) => one.path === pathname && one.count > 0);
+        const rule = this.rules.find((one) => matches(one.path, pathname) && one.count > 0);
         if (rule)
             rule.count--;
-        if (rule?.status) {
+        if (rule?.foreign && !rule.late) {
+            this.answerItself(rule.status, res);
+            return;
+        }
+        if (rule?.status && !rule.foreign) {
             res.writeHead(rule.status, { 'content-type': 'application/json' });
             res.end(JSON.stringify({ error: 'the proxy refuses', code: rule.code }));
             return;
         }
         const answer = await this.forward(req, body, res);
+        if (rule?.foreign) {
+            this.answerItself(rule.status, res);
+            return;
+        }
         if (rule) {
             res.destroy();
             return;
@@ -73,12 +99,19 @@ class Proxy {
         res.end(answer.body);
     }
 
+    answerItself(status, res) {
+        // With 200 always a page: with a code of 2xx and nothing else, an answer could be Tenax's.
+        const [type, page] = PAGES[status === 200 ? 0 : this.pages++ % PAGES.length];
+        res.writeHead(status, { 'content-type': type, ...(status < 400 ? { location: '/sign-in' } : {}) });
+        res.end(page);
+    }
+
     control(what, query, body) {
         if (what === 'count')
             return { count: this.counts.get(query.get('path')) ?? 0 };
-        const rule = JSON.parse(body);
-        this.rules.push({ path: rule.path, count: rule.count ?? 1,
-            ...(what === 'refuse' ? { status: rule.status, code: rule.code } : {}) });
+        const { path, count = 1, status, code, late } = JSON.parse(body);
+        this.rules.push({ path, count, ...(what === 'refuse' ? { status, code } : {}),
+            ...(what === 'foreign' ? { status, late, foreign: true } : {}) });
         return {};
     }
 

@@ -95,6 +95,7 @@ static void a_server_that_does_not_know_the_number_is_asked_without_it(void **st
     RIG_AWAIT(e->rig, r->plan.lease == PLAN_LOST);
     end(e);
     e->status = 422;
+    e->body = "{\"error\":\"no such event\",\"code\":\"unprocessable\"}";
     begin(e);
     RIG_AWAIT(e->rig, remote_count(e->x.server) == 0);
     e->status = 200;

@@ -888,7 +888,7 @@ describe('a server that is not there', () => {
             res.writeHead(200, { connection: 'close' });
             res.end('<html>');
         }));
-        await assertSays(url, 1, /is that a Tenax server\?/);
+        await assertSays(url, 3, /is that a Tenax server\?/);
     });
 
     it('is_named_by_a_URL', async () => {

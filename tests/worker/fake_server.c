@@ -73,6 +73,8 @@ static bool answer_one(struct connection *c, struct buf *request)
         int status = handle(c, request, head, body, &answer);
         buf_drop(request, head + body);
         go_on = status != FAKE_DROP;
+        if (status >= 400 && !answer.len) /* or it would not be the server's */
+            buf_lit(&answer, "{\"error\":\"no\",\"code\":\"refused\"}");
         if (status > 0) {
             buf_print(&out, "HTTP/1.1 %d Whatever\r\nContent-Length: %zu\r\n\r\n", status,
                       answer.len);

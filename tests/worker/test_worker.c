@@ -96,7 +96,8 @@ static int answer_request(void *context, const char *path, const char *body, str
         ssize_t n = t->wake ? write(t->wake, "\n", 1) : 1;
         must(n == 1);
     }
-    buf_lit(answer, "{}");
+    if (!t->renew)
+        buf_lit(answer, "{}");
     return t->renew ? t->renew : 200;
 }
 

@@ -4,18 +4,18 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionFailed, apiError } from './errors.js';
+import { ConnectionFailed, ForeignAnswer, apiError, isRefusal } from './errors.js';
 import { Transport } from './transport.js';
 
 const BACKOFF_FIRST_MS = 100;
-const BACKOFF_MAX_MS = 2000;
+export const BACKOFF_MAX_MS = 2000;
 // The server says of these that nothing was done.
 const NOT_DONE = ['busy', 'stopping', 'disk_full', 'request_timeout'];
 const FAILING = [500, 502, 503, 504];
 
 /** Milliseconds to wait before the next try, a random half of them. */
-export function backoff(tries) {
-    const full = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(tries, 6));
+export function backoff(tries, mostMs = BACKOFF_MAX_MS) {
+    const full = Math.min(mostMs, BACKOFF_FIRST_MS * 2 ** Math.min(tries, 10));
     return full / 2 + Math.random() * full / 2;
 }
 
@@ -37,12 +37,16 @@ function newJob({ queue, type, payload = null, ...options }) {
 
 export class Client {
     #transport;
+    #log;
 
     /** What is not given comes from the environment, as for the `tenax` commands. */
-    constructor({ timeoutMs = 30000, retryForMs = 30000, idempotent = true, ...where } = {}) {
+    constructor({
+        timeoutMs = 30000, retryForMs = 30000, idempotent = true, log = console, ...where
+    } = {}) {
         this.timeoutMs = timeoutMs;
         this.retryForMs = retryForMs;
         this.idempotent = idempotent;
+        this.#log = log;
         this.#transport = new Transport(where);
     }
 
@@ -73,7 +77,7 @@ export class Client {
 
     #enqueue(path, body, jobs, given) {
         const idempotencyKey = given ?? (this.idempotent ? randomUUID() : undefined);
-        return this.request('POST', path, body,
+        return this._ask('POST', path, body, path === '/jobs/bulk' ? 'jobs' : 'id',
             { idempotencyKey, repeat: idempotencyKey !== undefined || jobs.every(mayRepeat) });
     }
 
@@ -87,7 +91,12 @@ export class Client {
      * says that it may be repeated when it is not known whether it arrived; without it GET, PUT and
      * DELETE may.
      */
-    async request(method, path, body, {
+    request(method, path, body, options) {
+        return this._ask(method, path, body, undefined, options);
+    }
+
+    // The same; an answer without that member is not from Tenax.
+    async _ask(method, path, body, member, {
         repeat = ['GET', 'PUT', 'DELETE'].includes(method), timeoutMs = this.timeoutMs,
         retryForMs = this.retryForMs, signal, idempotencyKey,
     } = {}) {
@@ -97,27 +106,32 @@ export class Client {
         for (let tries = 0; ; tries++) {
             const pause = backoff(tries);
             try {
-                return await this.#once(method, path, content, timeoutMs, signal, headers);
+                return await this.#once(method, path, content, member, timeoutMs, signal, headers);
             } catch (err) {
                 const again = err instanceof ConnectionFailed ? repeat || !err.sent
                     : NOT_DONE.includes(err.code) || (repeat && FAILING.includes(err.status));
                 if (!again || signal?.aborted || performance.now() + pause >= end)
                     throw err;
+                if (err instanceof ForeignAnswer)
+                    this.#log.warn(`${err.message}; it is asked again`);
             }
             await sleep(pause);
         }
     }
 
-    async #once(method, path, content, timeoutMs, signal, headers) {
+    async #once(method, path, content, member, timeoutMs, signal, headers) {
         const { status, text } = await this.#transport.send(method, path, content, timeoutMs, signal,
             headers);
         let body = null;
         try {
             body = text ? JSON.parse(text) : null;
         } catch {
-            throw apiError(status, null);
+            throw new ForeignAnswer(method, path, status);
         }
-        if (status < 200 || status > 299)
+        const good = status >= 200 && status <= 299;
+        if (good ? member && body?.[member] === undefined : !isRefusal(path, body))
+            throw new ForeignAnswer(method, path, status);
+        if (!good)
             throw apiError(status, body);
         return body;
     }

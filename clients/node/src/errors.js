@@ -24,17 +24,29 @@ export class ConnectionFailed extends TenaxError {
     }
 }
 
+/**
+ * Something else answered in the server's place: a proxy, a load balancer, a sign-in page. Such an
+ * answer, whatever its `status`, says nothing about the request: it counts as none.
+ */
+export class ForeignAnswer extends ConnectionFailed {
+    constructor(method, path, status) {
+        super(`${method} ${path}: what answered with HTTP ${status} is not Tenax but something in between, `
+            + 'such as a proxy', true);
+        this.status = status;
+    }
+}
+
 /** The server refused. `code` is one of docs/errors.md. */
 export class ApiError extends TenaxError {
     constructor(status, body) {
-        const known = body !== null && typeof body === 'object' ? body : {};
-        super(`${known.error ?? 'an answer that is not one of Tenax'} (HTTP ${status}, ${known.code ?? ''})`);
+        const { code = '', error = `the server is ${body.status}` } = body;
+        super(`${error} (HTTP ${status}, ${code})`);
         this.status = status;
-        this.code = known.code ?? '';
-        this.offset = known.offset; // where in the body that was sent, in bytes
+        this.code = code;
+        this.offset = body.offset; // where in the body that was sent, in bytes
         this.body = body; // all of the answer
         // The member that is wrong, as jobs[3].priority, if the server names one.
-        this.where = WHERE.exec(known.error ?? '')?.[1].slice(0, -2).replaceAll(': ', '.');
+        this.where = WHERE.exec(error)?.[1].slice(0, -2).replaceAll(': ', '.');
     }
 }
 
@@ -57,9 +69,16 @@ export class ServerError extends ApiError {}
 
 const BY_STATUS = { 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Unprocessable };
 
-/** The error that an answer stands for. */
+/** Whether this is how Tenax refuses: with a `code` and a sentence; a health has neither. */
+export function isRefusal(path, body) {
+    if (path.split('?')[0] === '/health' && typeof body?.status === 'string')
+        return true;
+    return typeof body?.code === 'string' && body.code !== '' && typeof body.error === 'string';
+}
+
+/** The error that a refusal stands for. */
 export function apiError(status, body) {
-    if (['stale_token', 'stale_gang'].includes(body?.code))
+    if (['stale_token', 'stale_gang'].includes(body.code))
         return new StaleToken(status, body);
     const Kind = status >= 500 ? ServerError : BY_STATUS[status] ?? BadRequest;
     return new Kind(status, body);

@@ -19,6 +19,8 @@ export interface ClientOptions {
     retryForMs?: number;
     /** Whether each enqueue has an Idempotency-Key, so that it can be repeated; true. */
     idempotent?: boolean;
+    /** Told when a request is sent again because something in between answered; the console. */
+    log?: { warn(text: string): void };
 }
 
 /** The options of POST /jobs in docs/api.md; times may be Dates. */
@@ -159,6 +161,12 @@ export class TenaxError extends Error {}
 export class ConnectionFailed extends TenaxError {
     /** False: nothing can have happened. True: nobody knows. */
     readonly sent: boolean;
+}
+
+/** A proxy or the like answered in the server's place: that counts as no answer. */
+export class ForeignAnswer extends ConnectionFailed {
+    /** Of what answered. */
+    readonly status: number;
 }
 
 /** The server refused. */

@@ -7,6 +7,6 @@ export { Client } from './client.js';
 export { Job } from './job.js';
 export { Worker } from './worker.js';
 export {
-    ApiError, BadRequest, Conflict, ConnectionFailed, Failure, Forbidden, GiveBack, LeaseLost, NotFound,
-    ServerError, StaleToken, TenaxError, Unauthorized, Unprocessable,
+    ApiError, BadRequest, Conflict, ConnectionFailed, Failure, Forbidden, ForeignAnswer, GiveBack, LeaseLost,
+    NotFound, ServerError, StaleToken, TenaxError, Unauthorized, Unprocessable,
 } from './errors.js';

@@ -4,12 +4,15 @@
 
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { backoff, members } from './client.js';
-import { ApiError, Failure, GiveBack, LeaseLost, NotFound, StaleToken } from './errors.js';
+import { BACKOFF_MAX_MS, backoff, members } from './client.js';
+import {
+    ApiError, Failure, ForeignAnswer, GiveBack, LeaseLost, NotFound, StaleToken,
+} from './errors.js';
 import { Job } from './job.js';
 
 const CLAIM_MAX = 1000; // jobs that one claim may ask for
 const CLAIM_GRACE_MS = 2000; // for the answer to a claim that was withdrawn
+const FOREIGN_PAUSE_MAX_MS = 15000; // between claims that something in between answers
 const TRACE_MAX = 16000;
 // By these the server says that a run is over.
 const GONE = ['stale_token', 'stale_gang', 'not_found', 'not_in_flight'];
@@ -18,7 +21,7 @@ const quiet = { info() {}, warn: console.warn, error: console.error };
 
 // A refusal that would come again, as opposed to a server that cannot do it now.
 function isFinal(err) {
-    return err instanceof ApiError && err.status < 500 && err.status !== 408;
+    return err instanceof ApiError && err.status < 500 && ![408, 429].includes(err.status);
 }
 
 export class Worker {
@@ -143,7 +146,7 @@ export class Worker {
             worker: this.name, node: this.node,
         });
         try {
-            const { jobs } = await this.client.request('POST', '/jobs/claim', body,
+            const { jobs } = await this.client._ask('POST', '/jobs/claim', body, 'jobs',
                 { timeoutMs: waitMs + 15000, retryForMs: 0, signal: mine.signal });
             this.#idle = jobs.length === 0;
             for (const data of jobs)
@@ -167,7 +170,8 @@ export class Worker {
             return;
         }
         this.#log.warn(`no jobs for now: ${err.message}`);
-        this.#claimAt = performance.now() + backoff(this.#tries++);
+        const most = err instanceof ForeignAnswer ? FOREIGN_PAUSE_MAX_MS : BACKOFF_MAX_MS;
+        this.#claimAt = performance.now() + backoff(this.#tries++, most);
     }
 
     // What a stop makes due.
@@ -290,6 +294,7 @@ export class Worker {
                     this.#log.warn(`job ${job.id}: its lease ran out before the report: ${err.message}`);
                     return;
                 }
+                this.#log.warn(`job ${job.id}: the report of its ${verb} is sent again: ${err.message}`);
             }
             await sleep(backoff(tries));
         }
@@ -341,7 +346,7 @@ export class Worker {
         const body = {
             lease_ms: this.leaseMs, jobs: held.map((job) => ({ id: job.id, token: job.data.token })),
         };
-        const { jobs } = await this.client.request('POST', '/jobs/renew', body,
+        const { jobs } = await this.client._ask('POST', '/jobs/renew', body, 'jobs',
             { timeoutMs: Math.max(1000, this.leaseMs / 3), retryForMs: 0 }).catch((err) => {
             if (err.body?.jobs) // 422 with a list: some were not renewed
                 return err.body;

@@ -4,7 +4,7 @@
 
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, GiveBack, Worker } from '../src/index.js';
+import { Client, Failure, ForeignAnswer, GiveBack, Worker } from '../src/index.js';
 
 const [queue, concurrency, leaseMs, graceMs, ledger] = process.argv.slice(2);
 const note = (job) => fs.appendFileSync(ledger, `${job.type} ${job.id} ${job.run}\n`);
@@ -27,6 +27,28 @@ const handlers = {
     async deaf(job) {
         note(job);
         await sleep(60000);
+    },
+    async tell(job) {
+        await job.progress(0.5);
+        await job.save({ run: job.run });
+        note(job);
+    },
+    fail(job) {
+        note(job);
+        throw new Failure('it failed');
+    },
+    async more({ payload }) {
+        const patient = new Client({ retryForMs: payload.retry_ms });
+        try {
+            await patient.enqueue(payload.queue, 'work', { ms: 0 });
+            return 'enqueued';
+        } catch (err) {
+            if (err instanceof ForeignAnswer)
+                return err.message;
+            throw err;
+        } finally {
+            patient.close();
+        }
     },
 };
 

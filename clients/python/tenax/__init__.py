@@ -6,13 +6,13 @@ Only the standard library is used.
 """
 
 from .client import Client
-from .errors import (ApiError, BadRequest, Conflict, ConnectionFailed, Failure, Forbidden, GiveBack,
-                     LeaseLost, NotFound, ServerError, StaleToken, TenaxError, Unauthorized,
-                     Unprocessable)
+from .errors import (ApiError, BadRequest, Conflict, ConnectionFailed, Failure, Forbidden,
+                     ForeignAnswer, GiveBack, LeaseLost, NotFound, ServerError, StaleToken,
+                     TenaxError, Unauthorized, Unprocessable)
 from .job import Job
 from .worker import Worker
 
 __version__ = "0.1.0"
 __all__ = ["ApiError", "BadRequest", "Client", "Conflict", "ConnectionFailed", "Failure",
-           "Forbidden", "GiveBack", "Job", "LeaseLost", "NotFound", "ServerError", "StaleToken",
+           "Forbidden", "ForeignAnswer", "GiveBack", "Job", "LeaseLost", "NotFound", "ServerError", "StaleToken",
            "TenaxError", "Unauthorized", "Unprocessable", "Worker"]

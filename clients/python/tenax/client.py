@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 import os
 import random
 import time
@@ -12,17 +13,19 @@ import uuid
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 from urllib.parse import quote
 
-from .errors import ApiError, ConnectionFailed, api_error
+from .errors import ApiError, ConnectionFailed, ForeignAnswer, api_error, is_refusal
 from .transport import Transport, read_token
+
+log = logging.getLogger("tenax.client")
 
 BACKOFF_FIRST, BACKOFF_MAX = 0.1, 2.0  # seconds
 # The server says of these that nothing was done.
 NOT_DONE = ("busy", "stopping", "disk_full", "request_timeout")
 
 
-def backoff(tries: int) -> float:
+def backoff(tries: int, most: float = BACKOFF_MAX) -> float:
     """Seconds to wait before the next try, a random half of them."""
-    full = min(BACKOFF_MAX, BACKOFF_FIRST * 2 ** min(tries, 6))
+    full = min(most, BACKOFF_FIRST * 2 ** min(tries, 10))
     return random.uniform(full / 2, full)
 
 
@@ -57,6 +60,8 @@ class Client:
     growing and random pause, for at most ``retry_for`` seconds in all, and only if that is safe.
     Enqueues are made safe by an Idempotency-Key each, which costs the server some bytes of disk for
     a day; not so with ``idempotent=False``.
+
+    What a proxy or a sign-in page answers in the server's place is no answer, whatever its status.
     """
 
     def __init__(self, url: Optional[str] = None, *, token: Optional[str] = None,
@@ -101,7 +106,8 @@ class Client:
         so that it can be repeated when its answer is lost.
 
         ConnectionFailed with ``sent``: for as long as ``retry_for`` there was no answer, and nobody
-        knows whether the job was enqueued. With ``idempotent=False`` only what the server
+        knows whether the job was enqueued; ForeignAnswer, a kind of it: something in between
+        answered each time. With ``idempotent=False`` only what the server
         recognises is repeated: a job with an ``alias``, or with a ``unique_key`` and
         ``unique_while="exists"``, of which the answer may then say ``duplicate``.
         """
@@ -117,8 +123,9 @@ class Client:
     def _enqueue(self, path: str, body: Any, jobs: List[Dict[str, Any]], key: Optional[str]) -> Any:
         if key is None and self.idempotent:
             key = str(uuid.uuid4())
-        return self.request("POST", path, body, idempotency_key=key,
-                            repeat=key is not None or all(may_repeat(job) for job in jobs))
+        return self._ask("POST", path, body, member="jobs" if path == "/jobs/bulk" else "id",
+                         idempotency_key=key,
+                         repeat=key is not None or all(may_repeat(job) for job in jobs))
 
     def job(self, id: str, *, runs: bool = False) -> Dict[str, Any]:
         """A job as it is now, with its payload, and with its runs if they are asked for."""
@@ -132,6 +139,13 @@ class Client:
         Raises a subclass of ApiError, or ConnectionFailed. ``repeat`` says that the request may be
         repeated when it is not known whether it arrived; without it GET, PUT and DELETE may.
         """
+        return self._ask(method, path, body, repeat=repeat, timeout=timeout, retry_for=retry_for,
+                         idempotency_key=idempotency_key)
+
+    def _ask(self, method: str, path: str, body: Any = None, *, member: Optional[str] = None,
+             repeat: Optional[bool] = None, timeout: Optional[float] = None,
+             retry_for: Optional[float] = None, idempotency_key: Optional[str] = None) -> Any:
+        """The same; an answer without that member is not from Tenax."""
         content = None if body is None else encode(body)
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         if repeat is None:
@@ -141,7 +155,7 @@ class Client:
         while True:
             try:
                 return self._once(method, path, content,
-                                  self.timeout if timeout is None else timeout, headers)
+                                  self.timeout if timeout is None else timeout, headers, member)
             except ConnectionFailed as e:
                 again = repeat or not e.sent
                 error: Exception = e
@@ -152,18 +166,24 @@ class Client:
             tries += 1
             if not again or time.monotonic() + pause >= end:
                 raise error
+            if isinstance(error, ForeignAnswer):
+                log.warning("%s; it is asked again", error)
             time.sleep(pause)
 
     def _once(self, method: str, path: str, content: Optional[bytes], timeout: float,
-              headers: Mapping[str, str]) -> Any:
+              headers: Mapping[str, str], member: Optional[str]) -> Any:
         status, text = self._transport.send(method, path, content, timeout, headers)
         try:
             body = json.loads(text) if text else None
         except ValueError:
-            raise api_error(status, None) from None
-        if not 200 <= status < 300:
-            raise api_error(status, body)
-        return body
+            raise ForeignAnswer(method, path, status) from None
+        if 200 <= status < 300:
+            if member and not (isinstance(body, dict) and member in body):
+                raise ForeignAnswer(method, path, status)
+            return body
+        if not is_refusal(path, body):
+            raise ForeignAnswer(method, path, status)
+        raise api_error(status, body)
 
     @staticmethod
     def _job(job: Mapping[str, Any]) -> Dict[str, Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 # How the server's sentences name the member that is wrong: "jobs[3]: priority: expected ...".
 _WHERE = re.compile(r"((?:[\w.$-]+(?:\[\d+\])*: )+)")
@@ -24,6 +24,18 @@ class ConnectionFailed(TenaxError):
     def __init__(self, message: str, sent: bool):
         super().__init__(message)
         self.sent = sent
+
+
+class ForeignAnswer(ConnectionFailed):
+    """Something else answered in the server's place: a proxy, a load balancer, a sign-in page.
+
+    Such an answer, whatever its ``status``, says nothing about the request: it counts as none.
+    """
+
+    def __init__(self, method: str, path: str, status: int):
+        super().__init__(f"{method} {path}: what answered with HTTP {status} is not Tenax but "
+                         "something in between, such as a proxy", sent=True)
+        self.status = status
 
 
 class ApiError(TenaxError):
@@ -83,15 +95,24 @@ class ServerError(ApiError):
 _BY_STATUS = {401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Unprocessable}
 
 
-def api_error(status: int, body: Any) -> ApiError:
-    """The error that an answer stands for."""
-    known = body if isinstance(body, dict) else {}
-    code = str(known.get("code", ""))
+def is_refusal(path: str, body: Any) -> bool:
+    """Whether this is how Tenax refuses: with a ``code`` and a sentence; a health has neither."""
+    if not isinstance(body, dict):
+        return False
+    if path.split("?")[0] == "/health" and isinstance(body.get("status"), str):
+        return True
+    return (isinstance(body.get("code"), str) and bool(body["code"])
+            and isinstance(body.get("error"), str))
+
+
+def api_error(status: int, body: Dict[str, Any]) -> ApiError:
+    """The error that a refusal stands for."""
+    code = body.get("code", "")
     kind = ServerError if status >= 500 else _BY_STATUS.get(status, BadRequest)
     if code in ("stale_token", "stale_gang"):
         kind = StaleToken
-    message = str(known.get("error", "")) or "an answer that is not one of Tenax"
-    return kind(status, code, message, known.get("offset"), body)
+    message = body.get("error") or f"the server is {body.get('status')}"
+    return kind(status, code, message, body.get("offset"), body)
 
 
 class LeaseLost(TenaxError):

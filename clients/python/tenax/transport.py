@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import select
 import ssl
@@ -38,6 +39,38 @@ def read_token(token: Optional[str], token_file: Optional[str]) -> Optional[str]
     return token
 
 
+class _Reader(io.RawIOBase):
+    """What a socket has, until a moment for all of it: its own timeout begins anew with each byte."""
+
+    def __init__(self, sock, raw, end: float):
+        self._sock, self._raw, self._end = sock, raw, end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, to) -> Optional[int]:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError()
+        self._sock.settimeout(left)
+        return self._raw.readinto(to)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Deadline:
+    """A socket for HTTPResponse, which only asks for a file."""
+
+    def __init__(self, sock, end: float):
+        self._sock, self._end = sock, end
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        raw = self._sock.makefile("rb", buffering=0)
+        return io.BufferedReader(_Reader(self._sock, raw, self._end))
+
+
 class Transport:
     """Connections to one server, each used by one thread at a time."""
 
@@ -69,6 +102,9 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
+            end = time.monotonic() + timeout
+            connection.response_class = lambda sock, **more: http.client.HTTPResponse(
+                _Deadline(sock, end), **more)
             connection.sock.settimeout(timeout)
             connection.request(method, self._prefix + path, body, headers)
             answer = connection.getresponse()

@@ -14,9 +14,9 @@ import traceback
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 from urllib.parse import quote
 
-from .client import Client, backoff, milliseconds
-from .errors import (ApiError, ConnectionFailed, Failure, GiveBack, LeaseLost, NotFound, StaleToken,
-                     TenaxError)
+from .client import BACKOFF_MAX, Client, backoff, milliseconds
+from .errors import (ApiError, ConnectionFailed, Failure, ForeignAnswer, GiveBack, LeaseLost,
+                     NotFound, StaleToken, TenaxError)
 from .job import GONE, Job
 
 Handler = Callable[[Job], Any]
@@ -25,6 +25,13 @@ log = logging.getLogger("tenax.worker")
 
 CLAIM_MAX = 1000  # jobs that one claim may ask for
 CLAIM_GRACE = 2.0  # seconds for the answer to a claim that was withdrawn
+FOREIGN_PAUSE_MAX = 15.0  # seconds between claims that something in between answers
+
+
+def is_final(error: Exception) -> bool:
+    """Whether the server would refuse again."""
+    return (isinstance(error, ApiError) and error.status < 500
+            and error.status not in (408, 429))
 
 
 class Worker:
@@ -112,7 +119,8 @@ class Worker:
                 # A job that is claimed meanwhile has its full lease.
                 tries, due = 0, self.lease / 3
             except Exception as e:  # whatever it is, the leases must not be forgotten
-                log.warning("leases cannot be renewed: %r", e)
+                log.warning("leases cannot be renewed: %s",
+                            e if isinstance(e, TenaxError) else repr(e))
                 due = backoff(tries)
                 tries += 1
 
@@ -120,8 +128,8 @@ class Worker:
         body = {"lease_ms": round(self.lease * 1000),
                 "jobs": [{"id": job.id, "token": job.data["token"]} for job in held]}
         try:
-            answer = self.client.request("POST", "/jobs/renew", body,
-                                         timeout=max(1.0, self.lease / 3), retry_for=0)
+            answer = self.client._ask("POST", "/jobs/renew", body, member="jobs",
+                                      timeout=max(1.0, self.lease / 3), retry_for=0)
         except ApiError as e:
             # 422 with a list: some were not renewed.
             if not (isinstance(e.body, dict) and "jobs" in e.body):
@@ -211,7 +219,7 @@ class Worker:
                             "; an earlier try may have arrived" if tries else "", e)
                 return
             except (ApiError, ConnectionFailed) as e:
-                if isinstance(e, ApiError) and e.status < 500 and e.status != 408:
+                if is_final(e):
                     return self._refused(job, verb, e)
                 error: Exception = e
             except (TypeError, ValueError, RecursionError) as e:  # what has no JSON
@@ -219,6 +227,7 @@ class Worker:
             if tries and job._lease_end <= time.monotonic():
                 log.warning("job %s: its lease ran out before the report: %s", job.id, error)
                 return
+            log.warning("job %s: the report of its %s is sent again: %s", job.id, verb, error)
             time.sleep(backoff(tries))
             tries += 1
 
@@ -249,8 +258,8 @@ class Worker:
         if self.node:
             body["node"] = self.node
         try:
-            answer = self.client.request("POST", "/jobs/claim", body, timeout=wait + 15,
-                                         retry_for=0)
+            answer = self.client._ask("POST", "/jobs/claim", body, member="jobs",
+                                      timeout=wait + 15, retry_for=0)
             self._news.put(("claimed", [self._begin(data) for data in answer["jobs"]]))
         except Exception as e:  # also an answer that is none: the loop waits for this
             self._news.put(("refused", e))
@@ -338,12 +347,13 @@ class _Loop:
         self.claiming = False
         if self.stops:
             return
-        if isinstance(error, ApiError) and error.status < 500 and error.status != 408:
+        if is_final(error):
             self.error = error
             self.on_stop()
             return
-        log.warning("no jobs for now: %r", error)
-        self.claim_at = time.monotonic() + backoff(self.tries)
+        log.warning("no jobs for now: %s", error if isinstance(error, TenaxError) else repr(error))
+        most = FOREIGN_PAUSE_MAX if isinstance(error, ForeignAnswer) else BACKOFF_MAX
+        self.claim_at = time.monotonic() + backoff(self.tries, most)
         self.tries += 1
 
     def on_ended(self, job: Job) -> None:

@@ -32,7 +32,25 @@ def main(queue, concurrency, lease_ms, grace_ms, ledger):
         note(job)
         time.sleep(60)
 
-    tenax.Worker(tenax.Client(), queue, {"work": work, "hold": hold, "deaf": deaf},
+    def tell(job):
+        job.progress(0.5)
+        job.save({"run": job.run})
+        note(job)
+
+    def fail(job):
+        note(job)
+        raise tenax.Failure("it failed")
+
+    def more(job):
+        client = tenax.Client(retry_for=job.payload["retry_ms"] / 1000)
+        try:
+            client.enqueue(job.payload["queue"], "work", {"ms": 0})
+        except tenax.ForeignAnswer as e:
+            return str(e)
+        return "enqueued"
+
+    handlers = {"work": work, "hold": hold, "deaf": deaf, "tell": tell, "fail": fail, "more": more}
+    tenax.Worker(tenax.Client(), queue, handlers,
                  concurrency=int(concurrency), lease=int(lease_ms) / 1000,
                  grace=int(grace_ms) / 1000).run()
 

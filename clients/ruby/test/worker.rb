@@ -28,7 +28,26 @@ deaf = lambda do |job|
   sleep(60)
 end
 
-handlers = { "work" => work, "hold" => hold, "deaf" => deaf }
+tell = lambda do |job|
+  job.progress(0.5)
+  job.save({ run: job.run })
+  note.call(job)
+  nil
+end
+fail = lambda do |job|
+  note.call(job)
+  raise Tenax::Failure, "it failed"
+end
+more = lambda do |job|
+  client = Tenax::Client.new(retry_for: job.payload["retry_ms"] / 1000.0)
+  client.enqueue(job.payload["queue"], "work", { ms: 0 })
+  "enqueued"
+rescue Tenax::ForeignAnswer => e
+  e.message
+end
+
+handlers = { "work" => work, "hold" => hold, "deaf" => deaf, "tell" => tell, "fail" => fail,
+             "more" => more }
 Tenax::Worker.new(Tenax::Client.new, queue, handlers, concurrency: concurrency.to_i,
                                                       lease: lease_ms.to_i / 1000.0,
                                                       grace: grace_ms.to_i / 1000.0).run

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -20,6 +21,29 @@ func milliseconds(text string) time.Duration {
 		log.Fatal(err)
 	}
 	return time.Duration(n) * time.Millisecond
+}
+
+// more enqueues a job; its result says whether something in between answered.
+func more(ctx context.Context, job *tenax.Job) (any, error) {
+	var payload struct {
+		Queue   string
+		RetryMS int64 `json:"retry_ms"`
+	}
+	if err := job.Decode(&payload); err != nil {
+		return nil, err
+	}
+	retryFor := time.Duration(payload.RetryMS) * time.Millisecond
+	client, err := tenax.NewClient(tenax.Options{RetryFor: retryFor})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	_, err = client.Enqueue(ctx, tenax.NewJob{Queue: payload.Queue, Type: "work", Payload: map[string]int{"ms": 0}})
+	var foreign *tenax.ForeignAnswer
+	if errors.As(err, &foreign) {
+		return err.Error(), nil
+	}
+	return "enqueued", err
 }
 
 func main() {
@@ -59,8 +83,22 @@ func main() {
 		time.Sleep(time.Minute)
 		return nil, nil
 	}
+	tell := func(ctx context.Context, job *tenax.Job) (any, error) {
+		if err := job.Progress(ctx, 0.5, ""); err != nil {
+			return nil, err
+		}
+		if err := job.Save(ctx, map[string]int{"run": job.Run}); err != nil {
+			return nil, err
+		}
+		note(job)
+		return nil, nil
+	}
+	fail := func(ctx context.Context, job *tenax.Job) (any, error) {
+		note(job)
+		return nil, &tenax.Failure{Message: "it failed"}
+	}
 	worker := &tenax.Worker{Client: client, Queues: []string{queue},
-		Handler:     tenax.Mux{"work": work, "hold": hold, "deaf": deaf}.Work,
+		Handler:     tenax.Mux{"work": work, "hold": hold, "deaf": deaf, "tell": tell, "fail": fail, "more": more}.Work,
 		Concurrency: int(milliseconds(os.Args[2]) / time.Millisecond),
 		Lease:       milliseconds(os.Args[3]), Grace: milliseconds(os.Args[4])}
 	defer worker.StopOnSignals()()

@@ -3,6 +3,7 @@
 
 require "erb"
 require "json"
+require "logger"
 require "securerandom"
 
 module Tenax
@@ -19,8 +20,8 @@ module Tenax
     private_constant :BACKOFF_FIRST, :BACKOFF_MAX, :NOT_DONE, :FAILING
 
     # Seconds to wait before the next try, a random half of them.
-    def self.backoff(tries)
-      full = [BACKOFF_MAX, BACKOFF_FIRST * 2**[tries, 6].min].min
+    def self.backoff(tries, most = BACKOFF_MAX)
+      full = [most, BACKOFF_FIRST * 2**[tries, 10].min].min
       rand((full / 2)..full)
     end
 
@@ -39,8 +40,10 @@ module Tenax
     #   is safe
     # @param idempotent [Boolean] whether each enqueue has an Idempotency-Key, so that it can be repeated;
     #   it costs the server some bytes of disk for a day
+    # @param log [Logger] told when a request is sent again because something in between answered
     def initialize(url = nil, token: nil, token_file: nil, ca_cert: nil, client_cert: nil,
-                   client_key: nil, timeout: 30, retry_for: 30, idempotent: true)
+                   client_key: nil, timeout: 30, retry_for: 30, idempotent: true, log: nil)
+      @log = log || Logger.new($stderr, progname: "tenax", level: Logger::WARN)
       @timeout = timeout
       @retry_for = retry_for
       @idempotent = idempotent
@@ -94,20 +97,22 @@ module Tenax
     end
 
     # Any request of docs/api.md. Raises a kind of ApiError, or ConnectionFailed. +repeat+ says that it
-    # may be repeated when it is not known whether it arrived; without it GET, PUT and DELETE may.
+    # may be repeated when it is not known whether it arrived; without it GET, PUT and DELETE may. An
+    # answer without the +member+, if one is named, is not from Tenax.
     # @return [Object, nil] the answer's JSON, if it has a body
     def request(method, path, body = nil, repeat: %w[GET PUT DELETE].include?(method),
-                timeout: @timeout, retry_for: @retry_for, idempotency_key: nil)
+                timeout: @timeout, retry_for: @retry_for, idempotency_key: nil, member: nil)
       headers = idempotency_key.nil? ? {} : { "Idempotency-Key" => idempotency_key }
       content = body.nil? ? nil : JSON.generate(body)
       finish = now + retry_for
       tries = 0
       begin
-        once(method, path, content, timeout, headers)
+        once(method, path, content, member, timeout, headers)
       rescue ApiError, ConnectionFailed => e
         pause = Client.backoff(tries)
         raise if !again?(e, repeat) || now + pause >= finish
 
+        @log.warn("#{e.message}; it is asked again") if e.is_a?(ForeignAnswer)
         tries += 1
         sleep(pause)
         retry
@@ -127,7 +132,7 @@ module Tenax
 
     def add(path, body, jobs, key)
       key ||= SecureRandom.uuid if @idempotent
-      request("POST", path, body, idempotency_key: key,
+      request("POST", path, body, member: path == "/jobs/bulk" ? "jobs" : "id", idempotency_key: key,
                                   repeat: !key.nil? || jobs.all? { |job| may_repeat?(job) })
     end
 
@@ -146,14 +151,17 @@ module Tenax
       NOT_DONE.include?(error.code) || (repeat && FAILING.include?(error.status))
     end
 
-    def once(method, path, content, timeout, headers)
+    def once(method, path, content, member, timeout, headers)
       status, text = @transport.exchange(method, path, content, timeout, headers)
       body = text.nil? || text.empty? ? nil : JSON.parse(text)
-      raise ApiError.of(status, body) unless (200..299).cover?(status)
+      good = (200..299).cover?(status)
+      own = good ? member.nil? || (body.is_a?(Hash) && body.key?(member)) : ApiError.refusal?(path, body)
+      raise ForeignAnswer.new(method, path, status) unless own
+      raise ApiError.of(status, body) unless good
 
       body
     rescue JSON::ParserError
-      raise ApiError.of(status, nil)
+      raise ForeignAnswer.new(method, path, status)
     end
   end
 end

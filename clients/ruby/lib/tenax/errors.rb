@@ -18,6 +18,19 @@ module Tenax
     end
   end
 
+  # Something else answered in the server's place: a proxy, a load balancer, a sign-in page. Such an
+  # answer, whatever its status, says nothing about the request: it counts as none.
+  class ForeignAnswer < ConnectionFailed
+    # @return [Integer] of HTTP
+    attr_reader :status
+
+    def initialize(method, path, status)
+      super("#{method} #{path}: what answered with HTTP #{status} is not Tenax but something in between, " \
+            "such as a proxy", sent: true)
+      @status = status
+    end
+  end
+
   # The server refused. +code+ is one of docs/errors.md.
   class ApiError < Error
     # How the server's sentences name the member that is wrong: "jobs[3]: priority: expected ...".
@@ -32,19 +45,26 @@ module Tenax
     # @return [Object] all of the answer
     attr_reader :body
 
-    # The error that an answer stands for.
-    def self.of(status, body)
-      known = body.is_a?(Hash) ? body : {}
-      kind = status >= 500 ? ServerError : BY_STATUS.fetch(status, BadRequest)
-      kind = StaleToken if %w[stale_token stale_gang].include?(known["code"])
-      kind.new(status, known, body)
+    # Whether this is how Tenax refuses: with a code and a sentence; a health has neither.
+    def self.refusal?(path, body)
+      return false unless body.is_a?(Hash)
+      return true if path.split("?").first == "/health" && body["status"].is_a?(String)
+
+      body["code"].is_a?(String) && !body["code"].empty? && body["error"].is_a?(String)
     end
 
-    def initialize(status, known, body)
-      @sentence = known["error"] || "an answer that is not one of Tenax"
+    # The error that a refusal stands for.
+    def self.of(status, body)
+      kind = status >= 500 ? ServerError : BY_STATUS.fetch(status, BadRequest)
+      kind = StaleToken if %w[stale_token stale_gang].include?(body["code"])
+      kind.new(status, body)
+    end
+
+    def initialize(status, body)
+      @sentence = body["error"] || "the server is #{body['status']}"
       @status = status
-      @code = known["code"].to_s
-      @offset = known["offset"]
+      @code = body["code"].to_s
+      @offset = body["offset"]
       @body = body
       super("#{@sentence} (HTTP #{status}, #{@code})")
     end
@@ -57,7 +77,7 @@ module Tenax
 
     # Whether the same refusal would come again.
     def final?
-      status < 500 && status != 408
+      status < 500 && status != 408 && status != 429
     end
   end
 

@@ -93,7 +93,7 @@ module Tenax
       body = { lease_ms: (@worker.lease * 1000).round,
                jobs: jobs.map { |job| { id: job.id, token: job.token } } }
       @worker.client.request("POST", "/jobs/renew", body, timeout: [1, @worker.lease / 3.0].max,
-                                                          retry_for: 0)["jobs"]
+                                                          retry_for: 0, member: "jobs")["jobs"]
     rescue Unprocessable => e
       # With a list: some were not renewed.
       raise unless e.body.is_a?(Hash) && e.body.key?("jobs")

@@ -6,7 +6,8 @@ module Tenax
   class Loop
     CLAIM_MAX = 1000 # jobs that one claim may ask for
     CLAIM_GRACE = 2 # seconds for the answer to a claim that was withdrawn
-    private_constant :CLAIM_MAX, :CLAIM_GRACE
+    FOREIGN_PAUSE_MAX = 15.0 # seconds between claims that something in between answers
+    private_constant :CLAIM_MAX, :CLAIM_GRACE, :FOREIGN_PAUSE_MAX
 
     def initialize(worker, leases, handler, stops, reader, drain:)
       @worker = worker
@@ -93,7 +94,8 @@ module Tenax
       body = Client.members({ queues: @worker.queues, count: count, worker: @worker.name,
                               node: @worker.node, lease_ms: (@worker.lease * 1000).round,
                               wait_ms: (wait * 1000).round })
-      answer = @worker.client.request("POST", "/jobs/claim", body, timeout: wait + 15, retry_for: 0)
+      answer = @worker.client.request("POST", "/jobs/claim", body, timeout: wait + 15, retry_for: 0,
+                                                                  member: "jobs")
       jobs = answer["jobs"].map { |data| Job.new(@worker.client, data, @worker.lease) }
       jobs.each { |job| @leases.add(job) }
       tell(:claimed, jobs)
@@ -119,7 +121,8 @@ module Tenax
         return
       end
       @log.warn("no jobs for now: #{error.message}")
-      @claim_at = now + Client.backoff(@tries)
+      pause = error.is_a?(ForeignAnswer) ? Client.backoff(@tries, FOREIGN_PAUSE_MAX) : Client.backoff(@tries)
+      @claim_at = now + pause
       @tries += 1
     end
 

@@ -71,8 +71,10 @@ module Tenax
       true
     rescue ApiError, ConnectionFailed => e
       return refused(job, verb, e) if e.is_a?(ApiError) && e.final?
-      return false unless tries.positive? && job.lease_end <= now
-
+      if job.lease_end > now || tries.zero?
+        @log.warn("job #{job.id}: the report of its #{verb} is sent again: #{e.message}")
+        return false
+      end
       @log.warn("job #{job.id}: its lease ran out before the report: #{e.message}")
       true
     rescue JSON::GeneratorError, EncodingError, SystemStackError => e

@@ -3,6 +3,7 @@
 
 require "net/http"
 require "openssl"
+require "timeout"
 require "uri"
 
 module Tenax
@@ -48,7 +49,7 @@ module Tenax
         request.body = content
       end
       connection.read_timeout = connection.write_timeout = timeout
-      answer = ask(connection, request, method, path)
+      answer = ask(connection, request, method, path, timeout)
       @lock.synchronize { @idle << [now, connection] }
       [answer.code.to_i, answer.body]
     end
@@ -82,8 +83,9 @@ module Tenax
       token.strip
     end
 
-    def ask(connection, request, method, path)
-      connection.request(request)
+    # Net::HTTP's own limits begin anew with each byte.
+    def ask(connection, request, method, path, timeout)
+      Timeout.timeout(timeout, Timeout::Error, "no answer in time") { connection.request(request) }
     rescue *BROKEN => e
       finish(connection)
       raise ConnectionFailed.new("#{method} #{path}: #{e.message}",

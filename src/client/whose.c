@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/whose.h"
+
+#include <string.h>
+
+#include "client/view.h"
+
+static bool has_text(struct str object, const char *key)
+{
+    struct str value = view_get(object, key);
+    return value.len > 2 && *value.at == '"';
+}
+
+bool whose_refusal(struct str body)
+{
+    struct str object;
+    if (!body.len || view_check(body, &object).code != ERR_OK)
+        return false;
+    return has_text(object, "code") && (has_text(object, "error") || has_text(object, "message"));
+}
+
+bool whose_azure_refusal(struct str body)
+{
+    static const struct str mark = {"<Code>", 6};
+    return body.len && memmem(body.at, body.len, mark.at, mark.len);
+}

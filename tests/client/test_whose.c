@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/whose.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct str text(const char *s)
+{
+    return (struct str){s, strlen(s)};
+}
+
+static void a_refusal_with_code_and_sentence_is_the_servers(void **state)
+{
+    (void)state;
+    assert_true(whose_refusal(text("{\"error\":\"no such job\",\"code\":\"not_found\"}")));
+    assert_true(whose_refusal(text(" {\"code\":\"ResourceNotFound\",\"message\":\"gone\"}\n")));
+}
+
+static void what_proxies_say_is_not(void **state)
+{
+    (void)state;
+    static const char *const pages[] = {
+        "",
+        "<html><body>404</body></html>",
+        "Forbidden",
+        "null",
+        "[]",
+        "{}",
+        "{\"error\":\"access_denied\"}",
+        "{\"code\":\"not_found\"}",
+        "{\"code\":16,\"error\":\"no\"}",
+        "{\"code\":\"\",\"error\":\"no\"}",
+        "{\"code\":\"not_found\",\"error\":true}",
+        "{\"message\":\"no Route matched with those values\"}",
+        "{\"error\":\"no such job\",\"code\":\"not_f",
+    };
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        assert_false(whose_refusal(text(pages[i])));
+}
+
+static void azure_refuses_in_xml(void **state)
+{
+    (void)state;
+    assert_true(whose_azure_refusal(
+        text("<?xml version=\"1.0\"?><Error><Code>AuthenticationFailed</Code></Error>")));
+    assert_false(whose_azure_refusal(text("<html><h1>403 Forbidden</h1></html>")));
+    assert_false(whose_azure_refusal(text("")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refusal_with_code_and_sentence_is_the_servers),
+        cmocka_unit_test(what_proxies_say_is_not),
+        cmocka_unit_test(azure_refuses_in_xml),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

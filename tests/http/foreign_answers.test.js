@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a proxy or a sign-in page answers in the server's place is no answer: to `tenax work`, and to
+// the commands, which say so.
+
+const assert = require('node:assert/strict');
+const { after, before, describe, it } = require('node:test');
+const { Server, begin, run, until } = require('./harness');
+const { Proxy } = require('../clients/proxy');
+
+describe('answers of others', () => {
+    const server = new Server({ args: ['--default-completed-job-retention', '1h'] });
+    const proxy = new Proxy(server);
+    before(async () => {
+        await server.start();
+        await proxy.start();
+    });
+    after(async () => {
+        await proxy.close();
+        await server.clean();
+    });
+
+    // The proxy answers the next requests to the path by itself, with one status after another.
+    function foreign(path, statuses) {
+        for (const status of statuses)
+            proxy.control('foreign', undefined, JSON.stringify({ path, status }));
+    }
+
+    const outcomes = async (id) => (await server.runs(id)).map((run) => run.outcome);
+
+    it('end_no_worker_and_lose_no_run', async () => {
+        const enqueue = (type, fields) => server.enqueue({ queue: 'work', type, ...fields });
+        const statuses = [200, 301, 401, 403, 404, 409, 413, 429, 502];
+        const quick = [];
+        for (const status of statuses) {
+            const { id } = await enqueue('quick');
+            foreign(`/jobs/${id}/success`, [status]);
+            quick.push(id);
+        }
+        const { id: long } = await enqueue('long');
+        foreign(`/jobs/${long}/renew`, [404, 409, 401]);
+        const { id: fail } = await enqueue('fail', { retry_limit: 0 });
+        foreign(`/jobs/${fail}/failure`, [404, 413]);
+        foreign('/jobs/claim', [401, 404, 429, 301, 200]);
+        foreign('/jobs/renew', [404, 409, 401]);
+        const worker = begin(['work', '--queue', 'work', '--concurrency', '20', '--lease', '2s', '--',
+            'sh', '-c', 'case $TENAX_JOB_TYPE in long) sleep 3;; fail) exit 7;; esac'],
+        { TENAX_URL: proxy.url() });
+        for (const id of [...quick, long]) {
+            await until(async () => (await server.job(id)).status === 'completed', 'it is completed');
+            assert.deepEqual(await outcomes(id), ['completed']);
+        }
+        await until(async () => (await server.job(fail)).status === 'dead');
+        assert.equal((await server.get(`/jobs/${fail}/errors`)).json.errors[0].exit_code, 7);
+        worker.child.kill('SIGTERM');
+        const { code } = await worker.ended;
+        const { stderr } = worker;
+        assert.equal(code, 0, stderr);
+        assert.match(stderr, /answered HTTP 401, but not as Tenax does; .*proxy in between/);
+    });
+
+    it('are_told_apart_from_the_servers_by_commands', async () => {
+        const { id } = await server.enqueue({ queue: 'cli' });
+        const ask = (args) => run(args, { TENAX_URL: proxy.url() });
+        for (const status of [200, 302, 403, 404, 409, 422, 502]) {
+            foreign(`/jobs/${id}`, [status]);
+            const { code, stderr } = await ask(['job', id]);
+            assert.equal(code, 3, `${status}: ${stderr}`);
+            assert.match(stderr, new RegExp(`answered HTTP ${status}, but not as Tenax does`));
+        }
+        const { code } = await ask(['job', '0'.repeat(25)]);
+        assert.notEqual(code, 3, 'a refusal by the server stays one');
+        foreign('/events', [200]);
+        const events = await ask(['events']);
+        assert.equal(events.code, 3);
+        assert.match(events.stderr, /answered HTTP 200, but not as Tenax does/);
+    });
+});
