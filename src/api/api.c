@@ -93,9 +93,57 @@ static bool takes_no_query(const struct endpoint *e)
     return true;
 }
 
-static struct err admit(struct api *a, const struct http_request *req, const struct endpoint *e)
+/* A body without a content type is JSON, unless a page may have sent it: a page can do so to
+ * another origin without asking first, and every browser then says where it comes from. */
+static void assume_type(struct http_request *req)
+{
+    bool page = req->origin.at || req->fetch_site.at || req->fetch_dest.at || req->fetch_mode.at ||
+                req->fetch_user.at;
+    if (req->body.len && !req->content_type.at && !page)
+        req->content_type = STR("application/json");
+}
+
+static bool has_query_param(const struct endpoint *e, struct str name)
+{
+    for (const struct api_param *p = e->params; p && p->name; p++)
+        if (!p->header && str_eq(name, str_from(p->name)))
+            return true;
+    return false;
+}
+
+/* Forms send fields that nobody has filled in: a request that changes nothing is read without them.
+ * Others refuse them, for an empty filter would mean everything. */
+static struct err drop_empty_params(const struct endpoint *e, struct http_request *req)
+{
+    struct query_cursor c = query_open(req->query, req->arena);
+    char *kept = NULL;
+    size_t len = 0;
+    if (e->route.method != HTTP_GET || !req->query.len || !e->params)
+        return err_none();
+    kept = arena_get(req->arena, req->query.len + 1);
+    for (;;) {
+        struct str before = c.rest, name, value;
+        bool more;
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            break;
+        size_t n = before.len - c.rest.len;
+        if (!value.len && has_query_param(e, name))
+            continue;
+        memcpy(kept + len, before.at, n);
+        len += n;
+        if (c.rest.len == 0)
+            break;
+    }
+    req->query = (struct str){kept, len};
+    return err_none();
+}
+
+static struct err admit(struct api *a, struct http_request *req, const struct endpoint *e)
 {
     TRY(read_strictness(a, req));
+    assume_type(req);
+    TRY(drop_empty_params(e, req));
     if (req->query.len && takes_no_query(e))
         TRY(check_no_params(req));
     return api_check_body(req);

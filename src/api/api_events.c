@@ -489,7 +489,9 @@ static struct err read_param(struct str name, struct str value, struct arena *ar
     if (str_eq(name, STR("job")))
         return api_param_ids(value, arena, &c->jobs.ids, &c->jobs.id_count);
     if (str_eq(name, STR("event"))) {
-        c->kinds = value;
+        struct str rest = value, item;
+        if (query_item(&rest, &item)) /* "," is no list */
+            c->kinds = value;
         return read_kinds(value);
     }
     *known = c->filtered = false;

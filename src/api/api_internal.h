@@ -211,6 +211,10 @@ void api_reply_empty(void *call, const struct reply *r);
 /* ERR_BAD_MEDIA unless the body, if there is one, is of a type that some endpoint takes. */
 struct err api_check_body(const struct http_request *req);
 bool api_is_yaml(struct str content_type);
+/* The jobs, runs or failures of a page whose length nobody has said. */
+#define API_PAGE_DEFAULT 50
+/* "asc" or "desc". */
+struct err api_read_order(struct str text, bool *backwards);
 /* ERR_BAD_MEDIA unless the body may be JSON; ERR_NOT_ACCEPTABLE unless JSON is accepted. */
 struct err api_check_media(const struct http_request *req);
 /* The job id of a path; ERR_NOT_FOUND if it is malformed, for there is no such job. */

@@ -154,12 +154,32 @@ static bool has_offset(const void *err)
     return ((const struct err *)err)->offset >= 0;
 }
 
+/* In place of an offset: the types of streams would have done. */
+#define OFFSET_STREAM (-2)
+
+static bool has_supported(const void *err)
+{
+    const struct err *e = err;
+    return e->code == ERR_BAD_MEDIA || e->code == ERR_NOT_ACCEPTABLE;
+}
+
+static void write_supported(struct buf *b, const void *err)
+{
+    if (((const struct err *)err)->offset == OFFSET_STREAM)
+        buf_lit(b, "[\"application/x-ndjson\",\"text/event-stream\","
+                   "\"application/vnd.zizq.msgpack-stream\"]");
+    else
+        buf_lit(b, "[\"application/json\",\"application/msgpack\"]");
+}
+
 static const struct shape_member error_members[] = {
     {MEMBER_OTHER(struct err, msg, "error", ALWAYS, "string", write_sentence,
                   "a sentence for a person")},
     {MEMBER_WORD(struct err, code, "code", ALWAYS, &api_error_words, NULL)},
     {MEMBER(struct err, offset, "offset", IF_SET, "where in the body, in bytes",
             .type = "integer 0..", .is_set = has_offset)},
+    {MEMBER_MADE("supported", IF_SET, "string[]", write_supported,
+                 "of 406 and 415: media types that would have done", .is_set = has_supported)},
 };
 const struct shape api_error_shape = {.name = "Error", SHAPE_MEMBERS(error_members)};
 
@@ -300,7 +320,10 @@ struct err api_stream_format(struct http_exchange *x, const struct http_request 
 {
     bool sse = req->accept.len && memmem(req->accept.at, req->accept.len, "text/event-stream", 17);
     *f = sse ? FORMAT_SSE : api_replies_packed(x) ? FORMAT_PACKED : FORMAT_LINES;
-    return sse ? err_none() : api_check_media(req);
+    struct err err = sse ? err_none() : api_check_media(req);
+    if (err.code == ERR_NOT_ACCEPTABLE)
+        err.offset = OFFSET_STREAM;
+    return err;
 }
 
 struct str api_stream_type(enum stream_format f)

@@ -58,7 +58,7 @@ struct err api_param_once(struct str name, const struct api_param *params, unsig
 extern const struct api_param api_backlog_params[];
 extern const struct api_param api_next_params[];
 extern const struct api_param api_filter_params[], api_page_params[], api_change_params[],
-    api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
+    api_retry_params[], api_reset_params[], api_runs_params[];          /* api_filter.c */
 extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
 extern const struct api_param api_audit_params[];
 extern const struct api_param api_health_params[], api_metrics_params[];

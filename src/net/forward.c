@@ -262,6 +262,9 @@ static void write_headers(struct buf *text, const char *extra, const struct http
     }
     if (!req->content_type.at && req->body.len)
         buf_add(text, "Content-Type:", sizeof "Content-Type:");
+    /* Whether a page sends it decides about a body without a content type. */
+    if ((req->origin.at || req->fetch_site.at || req->fetch_dest.at) && !req->fetch_mode.at)
+        buf_add(text, "Sec-Fetch-Mode: no-cors", sizeof "Sec-Fetch-Mode: no-cors");
     if (!req->accept.at)
         buf_add(text, "Accept:", sizeof "Accept:");
     if (extra)

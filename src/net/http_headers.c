@@ -35,8 +35,9 @@ static uint32_t fold(char c)
 
 static size_t slot_of(struct str name, uint32_t factor)
 {
+    size_t last = name.len - 1;
     uint32_t key = (uint32_t)name.len << 24 | fold(name.at[0]) << 16 |
-                   fold(name.at[name.len / 2]) << 8 | fold(name.at[name.len - 1]);
+                   fold(name.at[last > 2 ? last - 2 : 0]) << 8 | fold(name.at[last]);
     return key * factor >> (32 - SLOT_BITS);
 }
 

@@ -30,10 +30,10 @@ struct err query_next(struct query_cursor *c, bool *more, struct str *name, stru
 
 bool query_item(struct str *rest, struct str *item)
 {
-    if (rest->len == 0)
-        return false;
-    *item = cut(*rest, ',', rest);
-    return true;
+    *item = (struct str){"", 0};
+    while (item->len == 0 && rest->len)
+        *item = cut(*rest, ',', rest);
+    return item->len > 0;
 }
 
 static bool is_plain(char c)

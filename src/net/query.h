@@ -20,8 +20,8 @@ static inline struct query_cursor query_open(struct str query, struct arena *a)
  * are passed over; a name without '=' has an empty value. */
 NODISCARD struct err query_next(struct query_cursor *c, bool *more, struct str *name,
                                 struct str *value);
-/* Splits at commas: the next item of *rest, false when none is left. An empty text has no items,
- * and a comma at the end adds none. */
+/* Splits at commas: the next item of *rest, false when none is left. Empty
+ * items, as after a comma at the end, are passed over. */
 bool query_item(struct str *rest, struct str *item);
 /* Percent-encodes everything outside RFC 3986's unreserved set, and ',' stays. */
 struct buf;

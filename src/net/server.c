@@ -282,7 +282,9 @@ static void begin_stream(struct http_exchange *x, int status, struct str content
 void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
                        void (*closed)(void *ctx), void *ctx)
 {
-    begin_stream(x, status, content_type, NULL, closed, ctx);
+    /* A proxy that gathers answers before it passes them on, as nginx does unless told otherwise,
+     * would hold back the jobs of a stream for ever. */
+    begin_stream(x, status, content_type, "X-Accel-Buffering: no\r\n", closed, ctx);
 }
 
 void http_stream_begin_sized(struct http_exchange *x, int status, struct str content_type,

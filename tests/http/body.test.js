@@ -175,12 +175,17 @@ describe('a body', () => {
             for (const target of ['/jobs', '/jobs/bulk', '/jobs/claim', '/jobs/success'])
                 assertError(await server.post(target, GOOD, { 'content-type': type }), 415,
                     'unsupported_media_type');
+        const { json } = await server.post('/jobs', GOOD, { 'content-type': 'text/html' });
+        assert.deepEqual(json.supported, ['application/json', 'application/msgpack']);
     });
 
     it('is_not_asked_for_an_answer_that_cannot_be_given', async () => {
         for (const accept of ['text/html', 'application/xml, text/*', 'image/png'])
             for (const target of ['/jobs', '/jobs/count', '/queues', '/health', '/jobs/take'])
                 assertError(await server.get(target, { accept }), 406, 'not_acceptable');
+        for (const [target, supported] of [['/jobs', ['application/json', 'application/msgpack']],
+            ['/jobs/take', ['application/x-ndjson', 'text/event-stream', 'application/vnd.zizq.msgpack-stream']]])
+            assert.deepEqual((await server.get(target, { accept: 'image/png' })).json.supported, supported);
         assertError(await server.post('/jobs', GOOD, { accept: 'text/html' }), 406,
             'not_acceptable');
         for (const accept of ['*/*', 'application/*', 'application/json;q=0.1',

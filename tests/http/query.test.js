@@ -159,14 +159,22 @@ describe('the list of jobs', () => {
         assert.equal(await count(server, `?id=${beyond}`), 0);
     });
 
+    it('reads_what_is_empty_as_absent', async () => {
+        const queue = queueName();
+        const ids = (await server.enqueueMany(repeat(3, { queue }))).map(({ id }) => id).sort();
+        for (const rest of ['status=', 'status=ready,', 'status=ready,,dead', 'status=,', 'type=&id=',
+            'limit=&order=&from=', 'id=,', '&&group=', 'look_max', 'failed_at=&filter='])
+            assert.deepEqual(await listIds(server, `/jobs?${rest}&queue=,${queue},`), ids, rest);
+        assertError(await server.get('/jobs?stats='), 400, 'unknown_field');
+        assertError(await server.get('/version?x='), 400, 'unknown_field');
+    });
+
     const bad = {
-        'status=': 'bad_value', 'queue=': 'bad_value', 'type=': 'bad_value', 'id=': 'bad_value',
-        'status=gone': 'bad_value', 'status=ready,,dead': 'bad_value', 'status=READY': 'bad_value',
+        'status=gone': 'bad_value', 'status=READY': 'bad_value',
         'queue=a*': 'bad_name', 'type=%5B': 'bad_name', 'order=up': 'bad_value',
-        'order=': 'bad_value',
         'limit=0': 'bad_value', 'limit=2001': 'bad_value', 'limit=-1': 'bad_value',
-        'limit=x': 'bad_value', 'limit=': 'bad_value', 'limit=1.5': 'bad_value',
-        'from=x': 'bad_id', 'from=': 'bad_id', 'queue=%zz': 'bad_request',
+        'limit=x': 'bad_value', 'limit=1.5': 'bad_value',
+        'from=x': 'bad_id', 'queue=%zz': 'bad_request',
         'queue=%ff': 'bad_request',
         'queue=%': 'bad_request', 'queue=a&queue=b': 'duplicate_field',
         'limit=1&limit=2': 'duplicate_field',
@@ -315,6 +323,7 @@ describe('deleting many jobs', () => {
         const cases = {
             [`queu=${queue}`]: 'unknown_field', [`queue=${queue}&stats=dead`]: 'unknown_field',
             'limit=1': 'unknown_field', 'status=': 'bad_value', 'queue=': 'bad_value',
+            'queue=,': 'bad_value', 'status=,,': 'bad_value', 'id=,': 'bad_value',
             'status=reddy': 'bad_value', 'id=x': 'bad_id',
             [`queue=${queue}&queue=x`]: 'duplicate_field',
             'Queue=x': 'unknown_field', '=x': 'unknown_field',

@@ -36,6 +36,7 @@ describe('a stream of jobs', () => {
         const priorities = [500, 100, 500, 0, 100, 65535, 500];
         const ids = await server.enqueueMany(priorities.map((priority) => ({ queue, priority })));
         const taker = await server.take(`?queue=${queue}&prefetch=10`);
+        assert.equal(taker.headers['x-accel-buffering'], 'no');
         assert.deepEqual(await taker.nextIds(7), [3, 1, 4, 0, 2, 6, 5].map((i) => ids[i]));
         taker.close();
     });
