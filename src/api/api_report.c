@@ -13,6 +13,7 @@
 /* A report of no more than which run it is about and what the worker leaves with the job. */
 struct report_body {
     struct run_ref run;
+    struct str why;
     struct news_fields left;
 };
 
@@ -34,7 +35,15 @@ static const struct field progress_table[] = {
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
 const struct api_body api_progress_body = {API_FIELDS(progress_table)};
-const struct api_body api_release_body = {API_FIELDS(progress_table), .optional = true};
+
+static const struct field release_table[] = {
+    {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
+    {"run", false, api_field_run, BODY(run), true, RUN_DOC},
+    {"message", false, field_text, BODY(why), true, "string: why, for the reason of the run"},
+    {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
+    {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
+};
+const struct api_body api_release_body = {API_FIELDS(release_table), .optional = true};
 
 static bool has_news(const struct news *n)
 {
@@ -66,6 +75,7 @@ static void submit_report(struct api *a, const struct api_request *r, enum comma
         return;
     }
     c.run = body.run;
+    c.why = body.why;
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     api_send(a, r, &c);
 }
@@ -77,7 +87,7 @@ void api_success(struct api *a, const struct api_request *r)
 
 void api_release(struct api *a, const struct api_request *r)
 {
-    submit_report(a, r, CMD_RELEASE, progress_table, COUNT(progress_table));
+    submit_report(a, r, CMD_RELEASE, release_table, COUNT(release_table));
 }
 
 void api_progress(struct api *a, const struct api_request *r)

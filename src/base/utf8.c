@@ -66,3 +66,11 @@ size_t utf8_check(struct str s)
     }
     return i;
 }
+
+size_t utf8_whole(struct str s, size_t most)
+{
+    size_t n = s.len < most ? s.len : most;
+    while (n > 0 && n < s.len && ((unsigned char)s.at[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}

@@ -12,4 +12,7 @@ size_t utf8_check(struct str s);
  * with: it stops at an ASCII byte, at a malformed sequence and at the end. */
 size_t utf8_run(struct str s);
 
+/* How many of the first `most` bytes are whole characters, if s is well-formed. */
+size_t utf8_whole(struct str s, size_t most);
+
 #endif

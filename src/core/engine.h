@@ -162,8 +162,10 @@ NODISCARD struct err engine_note(struct engine *e, instant now, struct run_ref r
 /* Moves the end of a lease to now + lease. ERR_UNPROCESSABLE for a stream's job. */
 NODISCARD struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
                                   instant *lease_end);
-/* The worker gives the job back; the attempt does not count. */
-NODISCARD struct err engine_release(struct engine *e, instant now, struct run_ref ref);
+/* The worker gives the job back; the attempt does not count. why: in its words, well-formed UTF-8,
+ * for the reason of run and job, which has as much of it as fits; or empty. */
+NODISCARD struct err engine_release(struct engine *e, instant now, struct run_ref ref,
+                                    struct str why);
 /* Deletes a job in whatever status. ERR_NOT_FOUND. */
 NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
 

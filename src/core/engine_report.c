@@ -5,11 +5,16 @@
 #include <stdio.h>
 
 #include "base/must.h"
+#include "base/utf8.h"
 #include "core/categorize.h"
 #include "core/engine_internal.h"
 #include "core/history.h"
 #include "core/job_fields.h"
 #include "core/verdict.h"
+
+/* Of what a holder says when it gives a job back: the rest of the reason has room beside it. */
+#define WHY_MAX           400
+#define RETURN_REASON_MAX (RETRY_REASON_MAX + WHY_MAX)
 
 static bool is_indexed(struct run_ref ref, const struct live *l)
 {
@@ -489,7 +494,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
         engine_gang_recalled(e, l, &s.extras);
     else
         engine_gang_back(e, now, l->id, s.ready_at, &s.extras);
-    char words[RETRY_REASON_MAX];
+    char words[RETURN_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
     struct run run = engine_run_of(l, now, outcome, s.reason);
@@ -537,11 +542,15 @@ void engine_stop_run(struct engine *e, instant now, struct id id)
         engine_return(e, now, l, OUTCOME_LOST, "its worker was stopped");
 }
 
-struct err engine_release(struct engine *e, instant now, struct run_ref ref)
+struct err engine_release(struct engine *e, instant now, struct run_ref ref, struct str why)
 {
     struct live *l = NULL;
     TRY(engine_find_run(e, now, ref, &l));
-    engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
+    char words[RETURN_REASON_MAX];
+    int n = (int)utf8_whole(why, WHY_MAX);
+    snprintf(words, sizeof words, "the worker gave it back%s%.*s%s", n ? ": " : "", n, why.at,
+             (size_t)n < why.len ? "..." : "");
+    engine_return(e, now, l, OUTCOME_RETURNED, words);
     return err_none();
 }
 

@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/must.h"
 #include "base/quantity.h"
+#include "base/utf8.h"
 
 /* Of what a rule matches, in a reason: beside a name of 63 bytes the verdict has room. */
 #define DESCRIPTION_MAX 100
@@ -202,15 +203,6 @@ static void find_slot(const struct choice *c, const struct policy_count *counts,
 
 /* --- words --- */
 
-/* As many of the first `most` bytes as are whole characters. */
-static size_t whole_characters(struct str text, size_t most)
-{
-    size_t n = text.len < most ? text.len : most;
-    while (n > 0 && n < text.len && ((unsigned char)text.at[n] & 0xc0) == 0x80)
-        n--;
-    return n;
-}
-
 /* What was decided stands behind the decider: its words are the ones to be cut. */
 static void add_decider(struct buf *b, const struct choice *c, const struct policy_verdict *v)
 {
@@ -221,7 +213,7 @@ static void add_decider(struct buf *b, const struct choice *c, const struct poli
     buf_print(b, "rule %d of policy %.*s (", v->rule + 1, STR_ARG(c->policy->name));
     struct buf words = {0};
     matcher_describe(&c->rule->match, &words);
-    size_t n = whole_characters(buf_view(&words), DESCRIPTION_MAX);
+    size_t n = utf8_whole(buf_view(&words), DESCRIPTION_MAX);
     buf_print(b, "%.*s%s)", (int)n, words.at, n < words.len ? "..." : "");
     buf_fini(&words);
 }
@@ -285,7 +277,7 @@ static void say_used_up(struct buf *b, const struct choice *c, const struct poli
 static void set_reason(struct policy_verdict *v, const struct buf *words)
 {
     /* Not in the middle of a character: the reason is stored and sent as text. */
-    size_t n = whole_characters(buf_view(words), sizeof v->reason - 1);
+    size_t n = utf8_whole(buf_view(words), sizeof v->reason - 1);
     memcpy(v->reason, words->at, n);
     v->reason[n] = '\0';
 }

@@ -12,6 +12,7 @@
  *   exec_progress.c how far pods are, to the server
  *   exec_watch.c    pods as the cluster shows them
  *   exec_pods.c     creating and deleting them
+ *   exec_access.c   whether the cluster lets this executor make any
  *   exec_finish.c   logs and events of a pod that has ended, and what is reported of it
  *   exec_reports.c  decisions: kept in the journal, delivered to the server
  *   exec_metrics.c  what is counted
@@ -26,6 +27,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "client/journal.h"
+#include "executor/exec_access.h"
 #include "executor/exec_metrics.h"
 #include "executor/exec_plan.h"
 #include "client/remote.h"
@@ -142,7 +144,7 @@ struct exec_namespace {
 
 struct exec_counters {
     uint64_t created, adopted, deleted, succeeded, failed, released, lost, reports, vanished;
-    uint64_t refused, no_room;
+    uint64_t refused, no_room, denied;
 };
 
 struct executor {
@@ -167,6 +169,7 @@ struct executor {
     size_t sending, renewing, creating, finishing, telling; /* requests under way */
 
     struct exec_claims claims;
+    struct exec_access access;
     struct exec_follow *follow;
     struct exec_counters counters;
     struct exec_times times;

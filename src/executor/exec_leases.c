@@ -376,11 +376,11 @@ static void claim_if_room(struct executor *x, mono now, mono *next)
     if (x->stopping)
         return;
     /* While the cluster is away others may have them. */
-    if (!exec_watch_usable(x)) {
+    if (!exec_watch_usable(x) || exec_access_is_suspended(&x->access)) {
         withdraw(x);
         return;
     }
-    size_t n = probing(x, room(x, &queues, &left_out), now, next);
+    size_t n = probing(x, exec_access_most(x, room(x, &queues, &left_out)), now, next);
     if (c->claim && ((c->left_out && !left_out) || n > 2 * c->asked)) {
         withdraw(x); /* what it asks for is not what there is room for by now */
     } else if (!c->claim && n > 0) {

@@ -72,6 +72,7 @@ static void look(struct executor *x, struct exec_run *r)
     p->synced = exec_watch_synced(x);
     p->deleting = p->deleting || r->asked_to_delete;
     p->stopping = x->stopping;
+    p->suspended = exec_access_is_suspended(&x->access);
     if (r->cleared && p->ended.ns)
         p->ended.ns = 1; /* its name is needed: it is kept no longer */
     if (p->pod == PLAN_POD_NONE && p->lease == PLAN_HELD)
@@ -169,6 +170,7 @@ static void turn(struct executor *x)
         attend(x, LIST_OF(n, struct exec_run, node), now, &next);
     }
     exec_reports_turn(x, now, &next);
+    exec_access_turn(x, now, &next);
     exec_leases_turn(x, now, &next);
     exec_follow_turn(x, now, &next);
     exec_progress_turn(x, now, &next);
@@ -285,6 +287,7 @@ static void close_executor(struct executor *x)
         journal_close(x->journal);
     close_handles(x);
     uv_run(x->loop, UV_RUN_DEFAULT);
+    exec_access_fini(x);
     exec_cluster_fini(x);
 }
 

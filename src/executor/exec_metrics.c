@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "executor/exec_internal.h"
 #include "net/probes.h"
@@ -66,6 +67,8 @@ static void write_counters(const struct executor *x, struct buf *b)
                   "pods that the cluster refused", c->refused);
     probes_single(b, "tenax_executor_pods_without_room_total", "counter",
                   "pods refused for a quota", c->no_room);
+    probes_single(b, "tenax_executor_pods_denied_total", "counter",
+                  "pods refused because this executor may make none", c->denied);
     probes_single(b, "tenax_executor_runs_succeeded_total", "counter", "runs that succeeded",
                   c->succeeded);
     probes_single(b, "tenax_executor_runs_failed_total", "counter", "runs that failed", c->failed);
@@ -86,6 +89,9 @@ static void write_state(const struct executor *x, struct buf *b)
         waiting++;
     probes_single(b, "tenax_executor_reports_waiting", "gauge",
                   "reports that the server does not have yet", waiting);
+    probes_single(b, "tenax_executor_suspended", "gauge",
+                  "1 if the cluster lets this executor make no pods, so that it takes no jobs",
+                  exec_access_is_suspended(&x->access));
     probes_single(b, "tenax_executor_server_up", "gauge", "1 if Tenax's server answered last",
                   !x->server_down);
     probes_single(b, "tenax_executor_cluster_up", "gauge",
@@ -123,9 +129,15 @@ static int write_health(void *ctx, struct buf *b, struct str *type)
 {
     const struct executor *x = ctx;
     *type = STR("application/json");
-    buf_print(b, "{\"status\":\"ok\",\"server\":%s,\"cluster\":%s,\"synced\":%s}\n",
+    buf_print(b, "{\"status\":\"%s\",\"server\":%s,\"cluster\":%s,\"synced\":%s",
+              exec_access_is_suspended(&x->access) ? "suspended" : "ok",
               x->server_down ? "false" : "true", exec_watch_live(x) ? "true" : "false",
               exec_watch_synced(x) ? "true" : "false");
+    if (x->access.why) {
+        buf_lit(b, ",\"reason\":");
+        json_write_string(b, str_from(x->access.why));
+    }
+    buf_lit(b, "}\n");
     return 200;
 }
 

@@ -57,6 +57,8 @@ static struct plan_step begin(const struct plan_run *r, mono now)
         return decide(r->refusal == PLAN_REFUSED ? PLAN_NOT_CREATED : PLAN_RELEASE);
     if (!r->synced || r->creating)
         return step(PLAN_WAIT);
+    if (r->suspended && !r->tried)
+        return decide(PLAN_RELEASE);
     if (r->stopping)
         return r->tried ? step(PLAN_WAIT) : decide(PLAN_RELEASE);
     if (r->blocked)

@@ -43,6 +43,7 @@ enum plan_refusal {
     PLAN_ACCEPTED, /* it has not refused it */
     PLAN_REFUSED,  /* and would again */
     PLAN_NO_ROOM,  /* a quota is exceeded, or a limit of ours */
+    PLAN_DENIED,   /* this executor may make none there */
 };
 
 enum plan_logs {
@@ -65,6 +66,7 @@ struct plan_run {
     bool misfit;     /* no node fits only because the job is to stay off one */
     bool gang_waits; /* of its gang's runs here, one cannot begin yet */
     bool stopping;   /* the executor ends: nothing is begun */
+    bool suspended;  /* it may make no pods at present: nothing is begun */
     bool tried;      /* a request for its pod may have been acted on */
     bool kept;       /* the decision is on disk */
     bool held_back;  /* the decision is to be delivered only when the pod is gone */

@@ -134,14 +134,17 @@ static void on_settings(void *ctx, const struct remote_answer *a)
 }
 
 /* Whether this pod of the job is one that has to go first: one of another executor, for ours are
- * runs of the table. */
-static bool is_left_over(struct executor *x, struct str object, struct arena *a, struct kube_pod *p)
+ * runs of the table, that may still act, or that has the name which the new one needs. Whoever
+ * should delete it may be gone for good. */
+static bool is_left_over(struct executor *x, const struct exec_run *r, struct str object,
+                         struct arena *a, struct kube_pod *p)
 {
     if (kube_pod_read(object, a, p).code != ERR_OK)
         return false;
     bool ended = p->phase == KUBE_POD_SUCCEEDED || p->phase == KUBE_POD_FAILED;
     struct str executor = kube_pod_value(p->labels, POD_LABEL_EXECUTOR, a);
-    return !ended && !str_eq(executor, str_from(x->settings->name));
+    bool in_the_way = !ended || (r->name && str_eq(p->name, str_from(r->name)));
+    return in_the_way && !str_eq(executor, str_from(x->settings->name));
 }
 
 /* The run of a pod that another executor left is over for the server, or ours could not have begun;
@@ -189,7 +192,7 @@ static void on_pods_of_job(void *ctx, const struct kube_answer *answer)
     }
     r->ready_busy = false;
     for (struct view_list l = view_list(view_get(answer->object, "items")); view_next(&l, &object);)
-        if (is_left_over(x, object, &a, &p)) {
+        if (is_left_over(x, r, object, &a, &p)) {
             r->ready_busy = true;
             delete_left_over(x, r, &p);
         }
@@ -317,6 +320,19 @@ static void refused(struct executor *x, struct exec_run *r, const struct kube_an
     buf_fini(&why);
 }
 
+/* The pod is not at fault: its job goes back. */
+static void denied(struct executor *x, struct exec_run *r, const struct kube_answer *a)
+{
+    const char *namespace = namespace_of(x, r);
+    struct buf why = {0};
+    x->counters.denied++;
+    exec_access_deny(x, namespace, a);
+    buf_print(&why, "executor %s may not create pods in namespace %s: %.*s", x->settings->name,
+              namespace, STR_ARG(a->message));
+    refuse(r, PLAN_DENIED, buf_view(&why));
+    buf_fini(&why);
+}
+
 static void on_created(void *ctx, const struct kube_answer *a)
 {
     struct executor *x;
@@ -334,7 +350,10 @@ static void on_created(void *ctx, const struct kube_answer *a)
         r->tries = 0;
         x->no_room_streak = 0;
         x->counters.created++;
+        exec_access_grant(x);
         exec_watch_seen(x, a->object);
+    } else if (exec_access_is_denial(x, namespace_of(x, r), a)) {
+        denied(x, r, a);
     } else if (kube_answer_is_not_of_request(a->reason)) {
         if (!kube_answer_is_passing(a->reason) && !r->tries)
             log_warn("pod %s cannot be created: %.*s; trying again", r->name, STR_ARG(a->message));

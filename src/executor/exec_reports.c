@@ -203,10 +203,23 @@ static void count(struct executor *x, enum plan_result result)
  * vain all the time. */
 static int64_t postponement(struct executor *x, const struct exec_run *r)
 {
-    int64_t ms = r->too_large ? POSTPONED_MAX_MS
-                              : POSTPONED_MIN_MS + POSTPONED_STEP_MS * (int64_t)x->no_room_streak;
+    uint32_t streak = r->plan.refusal == PLAN_DENIED ? x->access.denied : x->no_room_streak;
+    int64_t ms =
+        r->too_large ? POSTPONED_MAX_MS : POSTPONED_MIN_MS + POSTPONED_STEP_MS * (int64_t)streak;
     ms = ms < POSTPONED_MAX_MS ? ms : POSTPONED_MAX_MS;
     return ms - (int64_t)rng_below(&x->rng, (uint64_t)ms / 4);
+}
+
+/* Writes why the job goes back; returns for how long. */
+static int64_t give_back(struct executor *x, const struct exec_run *r, struct buf *members)
+{
+    const char *why = r->refusal ? r->refusal : r->plan.suspended ? x->access.why : NULL;
+    if (why) {
+        buf_lit(members, ",\"message\":");
+        json_write_string(members, str_from(why));
+    }
+    bool refused = r->plan.refusal == PLAN_NO_ROOM || r->plan.refusal == PLAN_DENIED;
+    return refused || r->plan.suspended ? postponement(x, r) : 0;
 }
 
 void exec_reports_decide(struct executor *x, struct exec_run *r, const struct plan_step *s)
@@ -222,7 +235,7 @@ void exec_reports_decide(struct executor *x, struct exec_run *r, const struct pl
                               .preempted = s->result == PLAN_PREEMPTED};
     memcpy(p->token, r->token, sizeof p->token);
     if (s->result == PLAN_RELEASE)
-        p->postponed_ms = r->plan.refusal == PLAN_NO_ROOM ? postponement(x, r) : 0;
+        p->postponed_ms = give_back(x, r, &members);
     else if (s->result != PLAN_SUCCESS)
         exec_finish_write(x, r, s->result, &members);
     write_report(p, r, buf_view(&members), &json);

@@ -188,9 +188,11 @@ static enum kube_answer_reason refine(const struct kube_answer *out, struct str 
     if (contains(message, "because it is being terminated"))
         return KUBE_ANSWER_NAMESPACE_TERMINATING;
     /* A quota that was just made is not yet counted. */
-    return contains(message, "exceeded quota") || contains(message, "status unknown for quota")
-               ? KUBE_ANSWER_QUOTA
-               : KUBE_ANSWER_FORBIDDEN;
+    if (contains(message, "exceeded quota") || contains(message, "status unknown for quota"))
+        return KUBE_ANSWER_QUOTA;
+    /* Authorization names the user; admission, which comes after it, the object. */
+    return out->name.len && !contains(message, "is forbidden: User ") ? KUBE_ANSWER_ADMISSION
+                                                                      : KUBE_ANSWER_FORBIDDEN;
 }
 
 static struct str one_line(struct str text, struct arena *a)

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/must.h"
 
-#define NAME "tenax-access-check"
+#define NAME KUBE_TRIAL_NAME
 /* How long a watch may take to open; one that is slow to say so was not refused. */
 #define WATCH_WITHIN ((span){5000})
 
@@ -88,9 +88,7 @@ static const struct {
     bool named;
     const char *query, *body;
 } verbs[] = {
-    {"create", KUBE_CREATE, false, "?dryRun=All",
-     "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"" NAME
-     "\"},\"spec\":{\"containers\":[]}}"},
+    {"create", KUBE_CREATE, false, KUBE_TRIAL_QUERY, KUBE_TRIAL_POD},
     {"get", KUBE_GET, true, "", ""},
     {"list", KUBE_LIST, false, "?limit=1", ""},
     {"watch", KUBE_WATCH, false, "?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3D" NAME,

@@ -9,6 +9,13 @@
 
 #include "kube/kube_review.h"
 
+/* The attempt to create a pod, on its own. */
+#define KUBE_TRIAL_NAME  "tenax-access-check"
+#define KUBE_TRIAL_QUERY "?dryRun=All"
+#define KUBE_TRIAL_POD                                                                             \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"" KUBE_TRIAL_NAME            \
+    "\",\"labels\":{}},\"spec\":{\"containers\":[]}}"
+
 struct kube_trial;
 
 /* As kube_review_start; of things to create, pods only. */

@@ -58,7 +58,7 @@ static struct id held(struct rig *r, bool lease, struct taker **t)
 static void give_back(struct rig *r, struct id id, bool lease, struct taker *t)
 {
     if (lease)
-        assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}));
+        assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
     else
         engine_taker_close(r->e, r->now, t, TAKER_GONE);
     engine_check(r->e);

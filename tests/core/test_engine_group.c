@@ -183,7 +183,7 @@ static void a_retry_a_return_and_a_patch_change_nothing(void **state)
     const struct patch soon = {.set = PATCH_READY_AT, .ready_at = r->now};
     assert_ok(engine_patch(r->e, r->now, id, &soon, &r->strings, &job));
     assert_id(take(r), id);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
     assert_counts(r, "g", 1, 1);
     assert_id(take(r), id);
     rig_restart(r); /* its lease outlives that */

@@ -100,7 +100,7 @@ static void runs_that_have_ended_do_not_come_back(void **state)
 {
     R;
     claim_three(r);
-    assert_ok(engine_release(r->e, r->now, ref_of(r, 0)));
+    assert_ok(engine_release(r->e, r->now, ref_of(r, 0), (struct str){0}));
     rig_fail(r, r->got[1].id);
     rig_restart(r);
     assert_int_equal(rig_count(r, "q", STATUS_IN_FLIGHT), 1);

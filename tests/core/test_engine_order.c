@@ -141,7 +141,7 @@ static void its_place_is_kept_over_a_restart_a_lost_worker_and_a_release(void **
     rig_assert_got(r, again);
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     assert_next(r, "q", again);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){again, 0}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){again, 0}, (struct str){0}));
     rig_restart(r);
     assert_next(r, "q", again);
     assert_next(r, "q", old);
@@ -311,8 +311,8 @@ static void a_gang_of_which_one_was_granted_a_retry_comes_first(void **state)
     rig_claim(r, "c", "q", 2, (span){0});
     rig_turn(r);
     rig_assert_got(r, a, b);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){old, 0}));
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){other, 0}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){old, 0}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){other, 0}, (struct str){0}));
     fail_it(r, a, NULL);
     rig_clear(r);
     rig_claim(r, "c", "q", 2, (span){0});

@@ -212,7 +212,7 @@ static void a_wrong_token_is_stale_and_changes_nothing(void **state)
     assert_code(engine_succeed(r->e, r->now, wrong), ERR_STALE);
     assert_code(engine_fail(r->e, r->now, &report, &r->strings, &job), ERR_STALE);
     assert_code(engine_renew(r->e, r->now, wrong, HOUR, &end), ERR_STALE);
-    assert_code(engine_release(r->e, r->now, wrong), ERR_STALE);
+    assert_code(engine_release(r->e, r->now, wrong, (struct str){0}), ERR_STALE);
     assert_int_equal(r->writes, before);
     assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
     engine_check(r->e);
@@ -223,7 +223,7 @@ static void the_token_of_an_earlier_run_is_stale_while_a_later_one_goes_on(void 
     R;
     struct id id = claim_plain(r);
     struct run_ref first = {id, r->got[0].token};
-    assert_ok(engine_release(r->e, r->now, first));
+    assert_ok(engine_release(r->e, r->now, first, (struct str){0}));
     rig_clear(r);
     rig_stream(r, "w", "q", 1);
     rig_turn(r);
@@ -282,7 +282,7 @@ static void a_report_on_an_unknown_job_is_not_found(void **state)
     R;
     struct run_ref unknown = {.id = {1, 2}};
     assert_code(engine_succeed(r->e, r->now, unknown), ERR_NOT_FOUND);
-    assert_code(engine_release(r->e, r->now, unknown), ERR_NOT_FOUND);
+    assert_code(engine_release(r->e, r->now, unknown, (struct str){0}), ERR_NOT_FOUND);
     unknown.token = 9;
     assert_code(engine_succeed(r->e, r->now, unknown), ERR_NOT_FOUND);
 }
@@ -373,7 +373,7 @@ static void a_released_job_is_ready_in_its_old_place_with_attempts_unchanged(voi
     R;
     struct id id = claim_plain(r);
     struct id newer = rig_add(r, "q");
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
     const struct job *job = rig_read(r, id);
     assert_int_equal(job->state.status, STATUS_READY);
     assert_int_equal(job->state.attempts, 0);

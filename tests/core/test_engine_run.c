@@ -54,7 +54,7 @@ static void another_index_is_stale_and_changes_nothing(void **state)
     assert_code(engine_succeed(r->e, r->now, run_of(id, 1)), ERR_STALE);
     assert_code(engine_fail(r->e, r->now, &report, &r->strings, &job), ERR_STALE);
     assert_code(engine_renew(r->e, r->now, run_of(id, 1), HOUR, &end), ERR_STALE);
-    assert_code(engine_release(r->e, r->now, run_of(id, 1)), ERR_STALE);
+    assert_code(engine_release(r->e, r->now, run_of(id, 1), (struct str){0}), ERR_STALE);
     assert_int_equal(r->writes, before);
     assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
 }
@@ -63,7 +63,7 @@ static void the_index_of_a_run_that_is_over_is_stale(void **state)
 {
     R;
     struct id id = claimed(r);
-    assert_ok(engine_release(r->e, r->now, run_of(id, 0)));
+    assert_ok(engine_release(r->e, r->now, run_of(id, 0), (struct str){0}));
     assert_code(engine_succeed(r->e, r->now, run_of(id, 0)), ERR_STALE);
     rig_claim(r, "w", "q", 1, (span){0});
     rig_turn(r);
@@ -129,7 +129,7 @@ static void a_run_after_one_that_did_not_count_was_ready_since_that_ended(void *
     R;
     struct id id = claimed(r);
     rig_turn_after(r, 100);
-    assert_ok(engine_release(r->e, r->now, run_of(id, 0)));
+    assert_ok(engine_release(r->e, r->now, run_of(id, 0), (struct str){0}));
     instant back = r->now;
     rig_turn_after(r, 100);
     rig_claim(r, "w", "q", 1, (span){0});

@@ -350,7 +350,7 @@ static void a_retried_job_is_dead_again_unless_it_has_run(void **state)
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);
     assert_int_equal(undo(r, &entry), UNDO_IN_FLIGHT);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
     assert_int_equal(undo(r, &entry), UNDO_CHANGED);
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);

@@ -215,7 +215,7 @@ void embedded_release(struct embedded *b, const struct command *c, struct reply 
 {
     r->err = note(b, c->run, c->news);
     if (r->err.code == ERR_OK)
-        r->err = engine_release(b->engine, b->now, c->run);
+        r->err = engine_release(b->engine, b->now, c->run, c->why);
 }
 
 void embedded_progress(struct embedded *b, const struct command *c, struct reply *r)

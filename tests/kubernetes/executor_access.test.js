@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What is refused to the executor and not to a job: it takes nothing, gives back what it has, says why,
+// and goes on when it may. And what another executor has left behind.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { queueName, until } = require('../http/harness');
+const { onlyDouble, pod, useBed } = require('./executor_harness');
+
+const QUICK = ['running', 'succeeded'];
+
+function refusal(code, reason, message, details = {}) {
+    return { code, type: 'application/json', text: JSON.stringify({ kind: 'Status', apiVersion: 'v1',
+        metadata: {}, status: 'Failure', code, reason, message, details }) };
+}
+
+// bed: its name of the namespace.
+const denials = {
+    a_missing_right: (ns) => [refusal(403, 'Forbidden', 'pods is forbidden: User "executor" cannot create resource ' +
+        `"pods" in API group "" in the namespace "${ns}"`, { kind: 'pods' }), /cannot create resource/],
+    a_role_that_is_not_read_yet: (ns) => [refusal(403, 'Forbidden', 'pods is forbidden: User "executor" cannot create ' +
+        `resource "pods" in API group "" in the namespace "${ns}": RBAC: clusterrole.rbac.authorization.k8s.io ` +
+        '"edit" not found', { kind: 'pods' }), /cannot create resource/],
+    the_page_of_a_proxy: () => [{ code: 403, type: 'text/html', text: '<html><h1>403 Forbidden</h1></html>' }, /HTTP 403/],
+    its_own_namespace_that_is_missing: (ns) => [refusal(404, 'NotFound', `namespaces "${ns}" not found`,
+        { kind: 'namespaces', name: ns }), /not found/],
+    its_own_namespace_that_is_being_deleted: (ns) => [refusal(403, 'Forbidden', `pods "x" is forbidden: unable to create ` +
+        `new content in namespace ${ns} because it is being terminated`, { kind: 'pods', name: 'x' }), /being terminated/],
+    a_namespace_without_its_service_account: (ns) => [refusal(403, 'Forbidden', 'pods "x" is forbidden: error looking up ' +
+        `service account ${ns}/default: serviceaccount "default" not found`, { kind: 'pods', name: 'x' }), /service account/],
+    credentials_that_are_refused: () => [refusal(401, 'Unauthorized', 'Unauthorized'), /Unauthorized/],
+};
+
+describe('an executor that may not create pods', { skip: onlyDouble }, () => {
+    const bed = useBed();
+
+    for (const [what, make] of Object.entries(denials))
+        it(`for_${what}_charges_no_job_says_so_and_goes_on_by_itself`, async () => {
+            const [raw, words] = make(bed.namespace);
+            bed.double.faults.add({ match: { verb: 'create', resource: 'pods' }, raw });
+            const executor = bed.executor({ args: ['--metrics-port', '0'] });
+            const jobs = [];
+            for (let i = 0; i < 5; i++)
+                jobs.push((await bed.enqueue(executor, pod(QUICK), { retry_limit: 0 })).id);
+            executor.start();
+            await executor.says(/metrics on (http:\S+)\/metrics/);
+            const url = /metrics on (http:\S+)\/metrics/.exec(executor.stderr)[1];
+            const health = async () => (await fetch(`${url}/health`)).json();
+            await until(async () => (await health()).status === 'suspended', 'it is suspended');
+            assert.match((await health()).reason, words);
+            assert.match(await (await fetch(`${url}/metrics`)).text(), /^tenax_executor_suspended 1$/m);
+            await executor.says(/may not create pods in namespace/);
+            for (const id of jobs)
+                await until(async () => /scheduled|ready/.test((await bed.server.job(id)).status), 'it was given back');
+            const told = await Promise.all(jobs.map(async (id) => (await bed.server.runs(id))[0]?.reason || ''));
+            assert.ok(told.some((reason) => words.test(reason) && reason.includes('may not create pods')), told.join('\n'));
+            // Whoever is suspended asks for nothing: none of them is taken again.
+            const before = (await Promise.all(jobs.map((id) => bed.server.runs(id)))).flat().length;
+            assert.ok(before <= 2 * jobs.length, `${before} runs`);
+            bed.double.faults.clear();
+            for (const id of jobs)
+                assert.equal((await bed.status(id, 'completed')).attempts, 0);
+            await until(async () => (await health()).status === 'ok', 'it is well');
+            assert.equal((await health()).reason, undefined);
+            await executor.stop();
+        });
+
+    it('what_admission_does_not_like_of_a_pod_stays_the_fault_of_the_pod', async () => {
+        bed.double.faults.add({ match: { verb: 'create', resource: 'pods' }, raw: refusal(403, 'Forbidden',
+            'pods "x" is forbidden: violates PodSecurity "restricted:latest": privileged', { kind: 'pods', name: 'x' }) });
+        const executor = bed.executor().start();
+        const { id } = await bed.enqueue(executor, pod(QUICK), { retry_limit: 0 });
+        const job = await bed.status(id, 'dead');
+        assert.match((await bed.run(id)).message, /violates PodSecurity/);
+        assert.equal(job.resolution, 'failed');
+        bed.double.faults.clear();
+        await executor.stop();
+    });
+});
+
+describe('an executor that is gone for good', { skip: onlyDouble }, () => {
+    const bed = useBed();
+
+    it('leaves_an_ended_pod_that_blocks_its_job_no_longer', async () => {
+        const queue = queueName();
+        const first = bed.executor({ queue, args: ['--lease', '2s'] }).start();
+        const { id } = await bed.enqueue(first, pod(['running', 'pause']), { retry_limit: 2 });
+        const left = await bed.pod(id, 0, 'Running');
+        await first.kill();
+        await bed.phase(left, 'succeeded');
+        const second = bed.executor({ queue, args: ['--lease', '2s'] }).start();
+        const made = await bed.pod(id, 1, 'Running');
+        assert.notEqual(made.metadata.uid, left.metadata.uid);
+        await bed.phase(made, 'succeeded');
+        await bed.status(id, 'completed');
+        await second.stop();
+    });
+});
