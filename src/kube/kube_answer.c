@@ -191,8 +191,9 @@ static enum kube_answer_reason refine(const struct kube_answer *out, struct str 
     if (contains(message, "exceeded quota") || contains(message, "status unknown for quota"))
         return KUBE_ANSWER_QUOTA;
     /* Authorization names the user; admission, which comes after it, the object. */
-    return out->name.len && !contains(message, "is forbidden: User ") ? KUBE_ANSWER_ADMISSION
-                                                                      : KUBE_ANSWER_FORBIDDEN;
+    bool about_object = out->name.len || contains(message, "\" is forbidden: ");
+    return about_object && !contains(message, "is forbidden: User ") ? KUBE_ANSWER_ADMISSION
+                                                                     : KUBE_ANSWER_FORBIDDEN;
 }
 
 static struct str one_line(struct str text, struct arena *a)

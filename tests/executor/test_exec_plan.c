@@ -63,6 +63,11 @@ static const struct row rows[] = {
     {"a_pod_that_is_refused_is_a_failure", HELD(.refusal = PLAN_REFUSED), PLAN_DECIDE,
      PLAN_NOT_CREATED},
     {"a_pod_without_room_is_not", HELD(.refusal = PLAN_NO_ROOM), PLAN_DECIDE, PLAN_RELEASE},
+    {"nor_one_that_the_executor_may_not_make", HELD(.refusal = PLAN_DENIED), PLAN_DECIDE,
+     PLAN_RELEASE},
+    {"a_suspended_executor_gives_back_what_has_no_pod", HELD(.suspended = true), PLAN_DECIDE,
+     PLAN_RELEASE},
+    {"but_goes_on_where_there_may_be_one", HELD(.suspended = true, .tried = true), PLAN_CREATE},
     {"what_was_refused_is_reported_also_while_the_executor_ends",
      HELD(.refusal = PLAN_REFUSED, .stopping = true), PLAN_DECIDE, PLAN_NOT_CREATED},
 

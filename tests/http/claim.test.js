@@ -431,6 +431,23 @@ describe('giving back', () => {
         assertError(await server.post(`/jobs/${id}/release`, { token }), 409, 'stale_token');
     });
 
+    it('says_why_in_the_workers_words_as_far_as_they_fit', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        for (const [message, reason] of [
+            ['no GPU is free', 'ready again: the worker gave it back: no GPU is free'],
+            ['', 'ready again: the worker gave it back'],
+            ['a' + 'é'.repeat(300), `ready again: the worker gave it back: a${'é'.repeat(199)}...`],
+        ]) {
+            const { run, token } = await server.claimOne(queue);
+            assert.equal((await server.post(`/jobs/${id}/release`, { token, message })).status, 204);
+            assert.equal((await server.job(id)).reason, reason);
+            assert.equal((await server.runs(id))[run].reason, reason);
+        }
+        const { token } = await server.claimOne(queue);
+        assert.equal((await server.post(`/jobs/${id}/release`, { token, message: 7 })).status, 400);
+    });
+
     it('of_a_streams_job_lets_the_stream_have_another', async () => {
         const queue = queueName();
         const [a, b] = [await server.enqueue({ queue }),

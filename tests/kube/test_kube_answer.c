@@ -53,6 +53,18 @@ static const struct {
      STATUS("\"message\":\"m\",\"reason\":\"Forbidden\",\"details\":{\"causes\":[{\"reason\":"
             "\"NamespaceTerminating\",\"field\":\"metadata.namespace\"}]}"),
      KUBE_ANSWER_NAMESPACE_TERMINATING, "m", "", "", -1},
+    {403,
+     STATUS("\"message\":\"pods \\\"x\\\" is forbidden: violates PodSecurity\",\"reason\":"
+            "\"Forbidden\""),
+     KUBE_ANSWER_ADMISSION, "pods \"x\" is forbidden: violates PodSecurity", "", "", -1},
+    {403,
+     STATUS("\"message\":\"refused by policy\",\"reason\":\"Forbidden\",\"details\":{\"name\":"
+            "\"x\",\"kind\":\"pods\"}"),
+     KUBE_ANSWER_ADMISSION, "refused by policy", "pods", "x", -1},
+    {403,
+     STATUS("\"message\":\"pods \\\"x\\\" is forbidden: User \\\"u\\\" cannot delete\",\"reason\":"
+            "\"Forbidden\",\"details\":{\"name\":\"x\",\"kind\":\"pods\"}"),
+     KUBE_ANSWER_FORBIDDEN, "pods \"x\" is forbidden: User \"u\" cannot delete", "pods", "x", -1},
     {403, STATUS("\"message\":\"no\",\"reason\":\"Forbidden\""), KUBE_ANSWER_FORBIDDEN, "no", "",
      "", -1},
     {429,
