@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "access/shared_names.h"
 #include "base/array.h"
 
 #define BIT(right) (1u << RIGHT_##right)
@@ -205,6 +206,8 @@ void rights_markdown(struct buf *b)
                                          [RIGHTS_QUEUE] = "Taskcluster's queue",
                                          [RIGHTS_OBJECT] = "Taskcluster's object service"};
     write_roles(b);
+    buf_lit(b, "\n## Names that senders share\n\n");
+    shared_names_markdown(b);
     for (int f = 0; f < RIGHTS_FRONTS; f++) {
         buf_print(b, "\n## %s\n\n", titles[f]);
         write_operations(b, (enum rights_front)f);

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/glob.h"
+#include "base/mark.h"
 #include "base/str.h"
 
 enum right {
@@ -64,6 +65,7 @@ unsigned rights_of_role(enum role r);
 struct rights {
     unsigned set;            /* bits 1 << enum right */
     struct glob_list queues; /* to which it is limited; none: all */
+    char mark[MARK_LEN];     /* iff it is limited: see access/shared_names.h */
 };
 extern const struct rights rights_all, rights_none;
 

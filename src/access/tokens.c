@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "access/mac.h"
+#include "access/shared_names.h"
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/json.h"
@@ -105,8 +106,9 @@ static struct token *make(const struct token_spec *spec)
     t->kind = ACTOR_TOKEN;
     t->roles = spec->roles;
     t->payloads = spec->payloads;
-    t->rights =
-        (struct rights){rights_of(spec->roles, spec->payloads), {queues, spec->queue_count}};
+    t->rights = (struct rights){.set = rights_of(spec->roles, spec->payloads),
+                                .queues = {queues, spec->queue_count}};
+    shared_names_mark(&t->rights);
     t->name = arena_copy(&t->memory, spec->name);
     t->created = spec->created;
     t->expires = spec->expires;

@@ -120,6 +120,7 @@ struct err api_may_filter(const struct api_request *r, struct job_filter *f)
                         rights_word(RIGHT_PAYLOADS), rights_meaning(RIGHT_PAYLOADS));
     for (size_t i = 0; i < f->queue_count; i++)
         TRY(api_may_queue(r, f->queues[i]));
+    TRY(api_own_group(r, &f->group));
     if (!f->queue_count)
         f->reach = r->rights->queues;
     return err_none();

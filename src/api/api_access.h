@@ -37,6 +37,23 @@ NODISCARD struct err api_may_queues(const struct api_request *r, const struct st
                                     size_t *count);
 /* The same of a filter; one that names no queue becomes limited to the sender's. */
 NODISCARD struct err api_may_filter(const struct api_request *r, struct job_filter *f);
+
+/* --- names that senders share (api_shared.c) --- */
+
+/* The names in these jobs, of a worker, an alias or a group become the sender's own, if it is to
+ * have its own (access/shared_names.h). ERR_BAD_VALUE: it is too long for that. */
+NODISCARD struct err api_own_names(const struct api_request *r, struct enqueue *specs,
+                                   size_t count);
+NODISCARD struct err api_own_worker(const struct api_request *r, struct str *name);
+NODISCARD struct err api_own_group(const struct api_request *r, struct str *group);
+void api_own_alias(const struct api_request *r, struct str *alias);
+/* Words without the ids of jobs but this one; in the buffer, if any was left out. */
+struct str api_own_words(struct str text, struct id own, struct buf *words);
+/* What the sender of an enqueue may have at most. */
+struct enqueue_quota api_quota(const struct api_request *r);
+/* Whether their own names are the same. */
+bool api_is_same_tenant(const struct rights *a, const struct rights *b);
+
 /* Whether the sender may see payloads, results and checkpoints. */
 bool api_may_see(const struct api_request *r);
 /* Leaves out the payloads of a reply unless the call's sender may see them. */

@@ -89,11 +89,16 @@ static void submit(struct api *a, const struct api_request *r, struct enqueue *s
 {
     struct command c = {.kind = CMD_ENQUEUE, .done = done, .ctx = api_call(a, r)};
     struct err err = read_key(r, &c.enqueue.once);
+    if (err.code == ERR_OK)
+        err = api_own_names(r, specs, count);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
     }
     add_trace(r->http, specs, count);
+    const struct enqueue_quota quota = api_quota(r);
+    if (r->token && !rights_have(r->rights, RIGHT_OPERATE))
+        c.enqueue.quota = &quota;
     c.enqueue.specs = specs;
     c.enqueue.count = count;
     api_send(a, r, &c);

@@ -46,6 +46,7 @@ struct consumer {
     /* What it wants to see; in the exchange's arena. */
     bool filtered;
     struct job_filter jobs; /* ids, queues, types; and reach, what it may see */
+    bool limited;           /* to some queues */
     struct token *token;    /* of who asks; or NULL */
     struct str kinds;       /* "a,b" */
 };
@@ -124,9 +125,8 @@ static void add_message(struct api_events *h, enum stream_format f, uint64_t num
 }
 
 static void add_event(struct api_events *h, enum stream_format f, const struct delivery *d,
-                      size_t i, struct buf *out)
+                      size_t i, const struct job_event *ev, struct buf *out)
 {
-    const struct job_event *ev = &d->page->events[i];
     const struct event_line line = {ev, d->messages ? d->messages[i] : (struct str){0}};
     h->line.len = 0;
     shape_write(&h->line, &api_event_shape, &line, SHAPE_AS_IT_IS);
@@ -197,6 +197,17 @@ static bool is_wanted(const struct consumer *c, const struct job_event *ev)
     return c->kinds.len == 0;
 }
 
+/* Words may name a job of another queue. */
+static void add_shown(struct consumer *c, const struct delivery *d, size_t i, struct buf *out)
+{
+    struct job_event ev = d->page->events[i];
+    struct buf words = {0};
+    if (c->limited && ev.reason.len)
+        ev.reason = api_own_words(ev.reason, ev.id, &words);
+    add_event(c->lane->hub, c->format, d, i, &ev, out);
+    buf_fini(&words);
+}
+
 static void write_wanted(struct consumer *c, const struct delivery *d)
 {
     struct api_events *h = c->lane->hub;
@@ -205,7 +216,7 @@ static void write_wanted(struct consumer *c, const struct delivery *d)
     for (size_t i = 0; i < d->page->count; i++) {
         if (!is_wanted(c, &d->page->events[i]))
             continue;
-        add_event(h, c->format, d, i, out);
+        add_shown(c, d, i, out);
         c->announced = d->page->events[i].number;
     }
     if (out->len)
@@ -219,7 +230,7 @@ static void write_all(struct consumer *c, const struct delivery *d)
     size_t count = d->page->count;
     bool made = page->len > 0;
     for (size_t i = 0; i < count && !made; i++)
-        add_event(lane->hub, c->format, d, i, page);
+        add_event(lane->hub, c->format, d, i, &d->page->events[i], page);
     if (count && !made)
         lane->event_bytes = page->len / count;
     http_stream_write(c->x, buf_view(page));
@@ -554,7 +565,8 @@ static struct err read_request(const struct api_request *r, struct consumer *c)
     for (size_t i = 0; i < c->jobs.reach.count; i++)
         own[i] = arena_copy(r->http->arena, reach.at[i]);
     c->jobs.reach.at = own;
-    c->filtered |= c->jobs.reach.count > 0;
+    c->limited = reach.count > 0;
+    c->filtered |= c->limited;
     c->token = r->token;
     return err_none();
 }

@@ -4,6 +4,7 @@
 
 #include <strings.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "api/api_words.h"
 #include "wire/wire_msgpack.h"
@@ -29,6 +30,7 @@ void api_send(struct api *a, const struct api_request *r, struct command *c)
 {
     c->reach = r->rights->queues;
     c->trail = r->trail;
+    api_own_alias(r, &c->alias);
     backend_submit(a->backend, c);
 }
 

@@ -172,6 +172,9 @@ void api_take(struct api *a, const struct api_request *r)
     struct err err = read_take_params(r->x, r->http, &p);
     if (err.code == ERR_OK && r->http->worker_id.len)
         err = job_check_name(r->http->worker_id, "Worker-Id");
+    struct str worker = r->http->worker_id;
+    if (err.code == ERR_OK)
+        err = api_own_worker(r, &worker);
     if (err.code == ERR_OK)
         err = api_may_queues(r, &p.queues, &p.queue_count);
     if (err.code != ERR_OK) {
@@ -186,7 +189,8 @@ void api_take(struct api *a, const struct api_request *r)
     struct stream_spec spec = {.queues = p.queues,
                                .queue_count = p.queue_count,
                                .prefetch = p.prefetch,
-                               .worker = r->http->worker_id,
+                               .worker = worker,
+                               .reach = r->rights->queues,
                                .address = str_from(http_peer(r->x)->address),
                                .agent = agent_of(r),
                                .node = p.node,
@@ -221,7 +225,7 @@ struct claim_call {
     struct list node; /* in api->claims */
     struct api *api;
     struct token *token; /* of who claims; or NULL */
-    struct str worker;
+    struct str worker;   /* with its mark */
     struct http_exchange *x;
     struct backend_claim *claim;
     bool gone; /* the peer has hung up */
@@ -332,6 +336,8 @@ void api_claim(struct api *a, const struct api_request *r)
     if (err.code == ERR_OK)
         err = check_claim(&f);
     if (err.code == ERR_OK)
+        err = api_own_worker(r, &f.worker);
+    if (err.code == ERR_OK)
         err = api_may_queues(r, &f.queues.at, &f.queues.count);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
@@ -348,6 +354,7 @@ void api_claim(struct api *a, const struct api_request *r)
                               .queue_count = f.queues.count,
                               .count = (uint32_t)f.count,
                               .worker = f.worker,
+                              .reach = r->rights->queues,
                               .node = f.node,
                               .address = str_from(http_peer(r->x)->address),
                               .agent = agent_of(r),
@@ -412,6 +419,8 @@ void api_claim_job(struct api *a, const struct api_request *r)
         err = job_check_name(f.worker, "worker");
     if (err.code == ERR_OK)
         err = api_check_lease(f.lease);
+    if (err.code == ERR_OK)
+        err = api_own_worker(r, &f.worker);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
@@ -456,6 +465,17 @@ static const struct shape_member withdrawn_members[] = {
 };
 const struct shape api_withdrawn_shape = {.name = "Withdrawn", SHAPE_MEMBERS(withdrawn_members)};
 
+/* Operators withdraw any claim that their rights reach to. */
+static bool may_withdraw(const struct api_request *r, const struct claim_call *c)
+{
+    if (!r->token || c->token == r->token)
+        return true;
+    if (!rights_have(r->rights, RIGHT_OPERATE))
+        return false;
+    return !r->rights->queues.count ||
+           (c->token && api_is_same_tenant(r->rights, &c->token->rights));
+}
+
 /* Each claim is answered at once with the jobs it has, usually none. */
 void api_claim_withdraw(struct api *a, const struct api_request *r)
 {
@@ -468,8 +488,7 @@ void api_claim_withdraw(struct api *a, const struct api_request *r)
     }
     LIST_EACH (n, &a->claims) {
         struct claim_call *c = LIST_OF(n, struct claim_call, node);
-        bool own = !r->token || c->token == r->token || rights_have(r->rights, RIGHT_OPERATE);
-        if (!c->claim || !own || !str_eq(c->worker, worker))
+        if (!c->claim || !may_withdraw(r, c) || !str_eq(mark_bare(c->worker), worker))
             continue;
         backend_claim_cancel(a->backend, c->claim);
         withdrawn.count++;

@@ -110,7 +110,7 @@ static void on_page(void *ctx, const struct reply *r)
     struct worker_page page = {r->workers, r->count, {0}};
     if (r->err.code == ERR_OK && r->more) {
         buf_print(&path, "/workers?limit=%u&after=", c->limit);
-        query_write(&path, r->workers[r->count - 1].worker.name);
+        query_write(&path, mark_bare(r->workers[r->count - 1].worker.name));
         page.next = buf_view(&path);
     }
     api_reply_part(&c->call, r, 200, &api_workers_shape, &page);

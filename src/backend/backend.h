@@ -73,6 +73,7 @@ struct stream_spec {
     uint32_t prefetch;
     struct str worker, node;
     struct str address, agent; /* of the worker, to be shown; empty: not known */
+    struct glob_list reach;    /* as struct command's; lives as long as the stream */
     /* Called once, before anything else. ERR_STOPPING, ERR_STORE, ERR_DISK_FULL: the stream is
      * refused and freed. */
     void (*opened)(void *ctx, const struct err *err);
@@ -89,6 +90,7 @@ struct claim_spec {
     uint32_t count;
     struct str worker, node;
     struct str address, agent; /* likewise */
+    struct glob_list reach;    /* likewise */
     enum job_kind kind;        /* it is given no other jobs */
     span lease, wait;
     reply_fn done; /* reply.handouts */

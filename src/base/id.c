@@ -167,3 +167,23 @@ struct id id_decode(const uint8_t in[16])
     memcpy(&lo, in + 8, 8);
     return (struct id){__builtin_bswap64(hi), __builtin_bswap64(lo)};
 }
+
+static bool is_digit(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+}
+
+bool id_find(struct str text, size_t *at, struct id *id)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        size_t n = 0;
+        while (i + n < text.len && is_digit(text.at[i + n]))
+            n++;
+        if (n == ID_TEXT_LEN && id_parse((struct str){text.at + i, n}, id).code == ERR_OK) {
+            *at = i;
+            return true;
+        }
+        i += n;
+    }
+    return false;
+}

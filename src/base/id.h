@@ -44,6 +44,9 @@ void id_format(struct id id, char out[ID_TEXT_LEN]);
 /* ERR_BAD_ID unless text is exactly 25 base-36 digits (either case) below 2^128. */
 NODISCARD struct err id_parse(struct str text, struct id *id);
 
+/* The first id in a text in words, as a whole word, and where it is; false: there is none. */
+bool id_find(struct str text, size_t *at, struct id *id);
+
 /* Sixteen bytes, big-endian, so that byte order is id order. */
 void id_encode(struct id id, uint8_t out[16]);
 struct id id_decode(const uint8_t in[16]);

@@ -8,6 +8,7 @@
 
 #include "base/decimal.h"
 #include "base/json_internal.h"
+#include "base/mark.h"
 #include "base/must.h"
 
 /* ---- Escapes, read ---- */
@@ -134,12 +135,16 @@ void json_write_text(struct buf *b, struct str text)
     const char *p = from;
     const char *end = text.len ? text.at + text.len : from;
     while ((p = json_plain_end(p, end)) < end) {
+        size_t skip = 1;
         if (json_byte_at(p) < 0x80) {
             buf_add(b, from, (size_t)(p - from));
-            write_escape(b, json_byte_at(p));
-            from = p + 1;
+            if (mark_is_at(p, end))
+                skip = MARK_LEN;
+            else
+                write_escape(b, json_byte_at(p));
+            from = p + skip;
         }
-        p++;
+        p += skip;
     }
     buf_add(b, from, (size_t)(end - from));
 }

@@ -408,7 +408,8 @@ struct command {
         struct {
             const struct enqueue *specs;
             size_t count;
-            const struct idempotency *once; /* or NULL: it may not be repeated */
+            const struct idempotency *once;    /* or NULL: it may not be repeated */
+            const struct enqueue_quota *quota; /* or NULL; valid during the call */
         } enqueue;
         struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/mark.h"
 #include "base/must.h"
 #include "core/engine_budget_internal.h"
 #include "core/explain.h"
@@ -483,6 +484,21 @@ size_t engine_budget_list(struct engine *e, instant now, struct arena *a,
 size_t engine_budget_count(const struct engine *e)
 {
     return e->budgets.count;
+}
+
+size_t engine_budget_count_marked(const struct engine *e, struct str mark)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->budgets.cap; i++) {
+        const struct strmap_slot *s = &e->budgets.slots[i];
+        n += s->key && str_eq(mark_of((struct str){s->key, s->len}), mark);
+    }
+    return n;
+}
+
+size_t engine_budget_most(const struct engine *e)
+{
+    return e->settings.budgets_max ? e->settings.budgets_max : BUDGETS_MAX_DEFAULT;
 }
 
 /* --- explanations --- */

@@ -37,6 +37,10 @@ size_t engine_budget_remove_all(struct engine *e);
 size_t engine_budget_list(struct engine *e, instant now, struct arena *a,
                           struct budget_view **views);
 size_t engine_budget_count(const struct engine *e);
+/* Those whose keys have that mark (base/mark.h), in the time that it takes to look at all. */
+size_t engine_budget_count_marked(const struct engine *e, struct str mark);
+/* How many there may be. */
+size_t engine_budget_most(const struct engine *e);
 
 /* Whether a job with these bindings may be brought back. ERR_UNPROCESSABLE. */
 NODISCARD struct err engine_budget_check_again(const struct engine *e, struct str bindings);

@@ -30,6 +30,13 @@ struct enqueue {
     size_t budget_create_count;
 };
 
+/* What the sender of an enqueue may have at most. */
+struct enqueue_quota {
+    struct str mark;  /* in front of the sender's own names (base/mark.h); or empty */
+    uint64_t waiting; /* jobs in its queues that have not begun; 0: no limit */
+    uint64_t budgets; /* that it makes by enqueueing; 0: as many as leave room for operators */
+};
+
 struct enqueued {
     struct job job; /* without payload */
     bool duplicate; /* not added: this job holds the unique key, or has the alias */

@@ -2,7 +2,8 @@
 
 /* Finds the handler of each command in the one table of commands. */
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
+#include "base/mark.h"
 #include "base/must.h"
 #include "core/engine_budget.h"
 
@@ -79,6 +80,7 @@ void embedded_handle(struct embedded *b, const struct command *c)
     rows[c->kind].handle(b, c, r);
     if (r->err.code != ERR_OK)
         judge(b, c, r);
+    embedded_reach_reply(b, c, r);
     record(b, c, r);
     size_t bytes = arena_used(&b->building->arena) - before;
     if (c->kind == CMD_READ && r->err.code == ERR_OK && bytes < r->jobs->payload.len)
@@ -169,22 +171,27 @@ static struct err resolve(struct embedded *b, struct command *c)
     bool found;
     size_t at = rows[c->kind].subject;
     must(at != NONE);
+    struct str bare = mark_bare(c->alias);
     TRY(engine_alias_find(b->engine, b->now, c->alias, &b->building->arena, &job, &found));
+    if (!found && bare.len < c->alias.len)
+        TRY(engine_alias_find(b->engine, b->now, bare, &b->building->arena, &job, &found));
     if (!found || !glob_list_matches(c->reach, job.queue))
         return embedded_no_alias(c->alias);
     memcpy((char *)c + at, &job.id, sizeof job.id);
     return err_none();
 }
 
-static struct err check_reach(struct embedded *b, const struct command *c)
+bool embedded_subject(const struct command *c, struct id *id)
 {
-    struct id id;
-    if (c->kind == CMD_ENQUEUE)
-        return embedded_reach_enqueue(b, c);
     if (rows[c->kind].subject == NONE)
-        return err_none();
-    memcpy(&id, (const char *)c + rows[c->kind].subject, sizeof id);
-    return embedded_reach_job(b, c->reach, id);
+        return false;
+    memcpy(id, (const char *)c + rows[c->kind].subject, sizeof *id);
+    return true;
+}
+
+bool embedded_is_about_many(enum command_kind kind)
+{
+    return rows[kind].handle == embedded_scan;
 }
 
 void embedded_submit(struct backend *base, const struct command *c)
@@ -193,13 +200,16 @@ void embedded_submit(struct backend *base, const struct command *c)
     struct command known;
     embedded_refresh_now(b);
     struct err refused = refuse(b, c);
-    if (refused.code == ERR_OK && c->alias.len) {
+    if (refused.code == ERR_OK && (c->alias.len || c->reach.count)) {
         known = *c;
         c = &known;
-        refused = resolve(b, &known);
     }
+    if (refused.code == ERR_OK && c->alias.len)
+        refused = resolve(b, &known);
     if (refused.code == ERR_OK && c->reach.count)
-        refused = check_reach(b, c);
+        refused = embedded_reach_check(b, &known);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE && c->enqueue.quota)
+        refused = embedded_quota_check(b, c);
     if (refused.code == ERR_OK)
         start(b, c);
     else

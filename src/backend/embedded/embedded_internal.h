@@ -61,6 +61,7 @@ struct scan {
     struct list node; /* in embedded->scans, or ->asking */
     enum command_kind kind;
     struct list_command list; /* its arrays are copies in the arena */
+    struct glob_list reach;   /* of who asks, likewise */
     struct arena arena;
     struct id_place at; /* where the next slice goes on, exclusive */
     uint32_t looked;    /* if list.look_max */
@@ -291,6 +292,7 @@ struct backend_stream {
     void (*closed)(void *ctx);
     void *ctx;
     struct str worker;
+    struct glob_list reach;
     bool counted;     /* among those that the worker has open */
     bool quiet;       /* the worker is: it stops the taker, too */
     uint32_t pending; /* deliveries that have not been released */
@@ -306,6 +308,7 @@ struct backend_claim {
     struct list node;
     struct embedded *b;
     struct str worker;
+    struct glob_list reach;
     bool counted;
     struct taker *taker; /* NULL: answered */
     reply_fn done;
@@ -614,12 +617,6 @@ bool embedded_chunk_is_due(const struct scan *scan);
 struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
 /* Uses the jobs that were judged. */
 struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
-
-/* embedded_reach.c */
-/* ERR_NOT_FOUND, as for any job that is not there, unless its queue is one of those. */
-struct err embedded_reach_job(struct embedded *b, struct glob_list reach, struct id id);
-/* Whether an enqueue names no job of other queues. */
-struct err embedded_reach_enqueue(struct embedded *b, const struct command *c);
 
 /* embedded_match.c */
 /* Whether the filter may match a job of which only its first record was read. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/embedded/embedded_internal.h"
+#include "base/mark.h"
 #include "base/utf8.h"
 #include "core/budgets.h"
 #include "core/depend.h"
@@ -27,7 +28,7 @@ static bool draws_on(struct str bindings, const struct str *budgets, size_t coun
 {
     struct budget_binding b;
     while (budgets_next(&bindings, &b))
-        if (is_one_of(b.key, budgets, count))
+        if (is_one_of(mark_bare(b.key), budgets, count))
             return true;
     return count == 0;
 }
@@ -103,9 +104,9 @@ struct err embedded_match(struct embedded *b, const struct job_filter *f, const 
         TRY(embedded_load_run(b, job->id, extent->runs_ended - 1, scratch, &ended));
     bool any = is_live || extent->runs_ended;
     const struct run *newest = is_live ? &live : &ended;
-    *match =
-        (!f->worker_count || (any && is_one_of(newest->worker, f->workers, f->worker_count))) &&
-        (!asks_for_failure(f) || has_failure(f, job, &ended));
+    *match = (!f->worker_count ||
+              (any && is_one_of(mark_bare(newest->worker), f->workers, f->worker_count))) &&
+             (!asks_for_failure(f) || has_failure(f, job, &ended));
     return err_none();
 }
 

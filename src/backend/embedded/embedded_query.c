@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "backend/embedded/embedded_reach.h"
 #include "backend/embedded/embedded_undo.h"
 #include "base/alloc.h"
 #include "base/must.h"
@@ -427,6 +428,7 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
     embedded_operation_end(b, scan, &err);
     list_unlink(&scan->node);
     list_append(&b->answered, &scan->node);
+    embedded_reach_scanned(b, scan);
     struct reply *r = embedded_effect(b, on_scan_reply, scan);
     *r = scan->reply;
     r->err = err;
@@ -513,8 +515,8 @@ struct scan *embedded_scan_new(struct embedded *b, const struct command *c)
     scan->kind = c->kind;
     scan->done = c->done;
     scan->ctx = c->ctx;
-    scan->reply.err = err_none();
-    scan->failed = err_none();
+    scan->reach = embedded_reach_own(&scan->arena, c->reach);
+    scan->failed = scan->reply.err = err_none();
     scan->started = b->now;
     if (c->trail.len)
         scan->trail = embedded_trail_begin(b, c->trail, true);

@@ -2,7 +2,7 @@
 
 /* Reads of the runs of one job: a page of them, all of them beside the job, the newest one. */
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
 #include "base/must.h"
 
 static int64_t run_position(const struct run *run, bool failures_only)
@@ -140,6 +140,7 @@ void embedded_explain(struct embedded *b, const struct command *c, struct reply 
     }
     if (r->err.code != ERR_OK)
         return;
+    embedded_reach_explanation(b, c->reach, x);
     explain_sum_up(x, b->now, a);
     r->explanation = x;
 }

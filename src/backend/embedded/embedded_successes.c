@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
 #include "base/alloc.h"
 #include "base/glob.h"
 #include "base/must.h"
@@ -37,7 +37,7 @@ static void renew(struct embedded *b, struct successes *s, struct err *err)
 {
     const struct renewal *one = &s->renewals[s->at];
     struct renewed *to = &s->renewed[s->at++];
-    *err = s->reach.count ? embedded_reach_job(b, s->reach, one->run.id) : err_none();
+    *err = embedded_reach_run(b, s->reach, one->run);
     if (err->code == ERR_OK)
         embedded_workers_report(b, one->run);
     if (err->code == ERR_OK)
@@ -124,21 +124,13 @@ static void begin(struct embedded *b, struct successes *s)
         list_append(&b->successes, &s->node);
 }
 
-static struct glob_list copy_globs(struct arena *a, struct glob_list list)
-{
-    struct str *at = arena_get(a, list.count * sizeof *at + 1);
-    for (size_t i = 0; i < list.count; i++)
-        at[i] = arena_copy(a, list.at[i]);
-    return (struct glob_list){at, list.count};
-}
-
 void embedded_renew_many(struct embedded *b, const struct command *c, struct reply *r)
 {
     must(!r);
     struct successes *s = new_of(c, c->renew_many.count);
     s->renewals = arena_get(&s->arena, s->count * sizeof *s->renewals + 1);
     s->renewed = arena_zero(&s->arena, s->count * sizeof *s->renewed + 1);
-    s->reach = copy_globs(&s->arena, c->reach);
+    s->reach = embedded_reach_own(&s->arena, c->reach);
     if (s->count)
         memcpy(s->renewals, c->renew_many.at, s->count * sizeof *s->renewals);
     begin(b, s);

@@ -6,8 +6,9 @@
 
 #include <stdlib.h>
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
 #include "base/alloc.h"
+#include "base/mark.h"
 #include "base/must.h"
 
 static struct embedded *self(struct backend *b)
@@ -34,6 +35,12 @@ static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
 {
     struct embedded *b = ctx;
     struct backend_stream *s = taker_ctx;
+    if (s->reach.count) {
+        struct handout *shown = ARENA_NEW(&b->building->arena, struct handout);
+        *shown = *h;
+        embedded_reach_handouts(b, s->reach, shown, 1);
+        h = shown;
+    }
     struct effect *fx = embedded_effect_add(b);
     fx->stream = s;
     fx->handout = h; /* in the arena of this turn, as its effects */
@@ -71,6 +78,7 @@ static void on_claimed(void *ctx, void *taker_ctx, struct handout *h, size_t cou
     struct embedded *b = ctx;
     struct backend_claim *c = taker_ctx;
     c->taker = NULL;
+    embedded_reach_handouts(b, c->reach, h, count);
     struct reply *r = embedded_effect(b, on_claim_reply, c);
     r->count = count;
     r->handouts = h;
@@ -155,8 +163,9 @@ struct backend_stream *embedded_stream_open(struct backend *base, const struct s
     struct worker *w = workers_greet(&b->workers, &greeting, b->now);
     s->b = b;
     s->worker = own_name(s, sizeof *s, spec->worker);
+    s->reach = spec->reach;
     s->counted = w != NULL;
-    s->quiet = w && w->quiet;
+    s->quiet = embedded_worker_is_quiet(b, spec->worker);
     if (w)
         w->streams++;
     struct taker_spec taker = {.queues = spec->queues,
@@ -207,8 +216,9 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
     const struct worker_greeting greeting = {spec->worker, spec->node,   spec->address,
                                              spec->agent,  spec->queues, spec->queue_count};
     struct worker *w = workers_greet(&b->workers, &greeting, b->now);
-    bool quiet = w && w->quiet;
+    bool quiet = embedded_worker_is_quiet(b, spec->worker);
     c->b = b;
+    c->reach = spec->reach;
     c->worker = own_name(c, sizeof *c, spec->worker);
     c->counted = w != NULL;
     if (w)
@@ -245,7 +255,7 @@ void embedded_claim_job(struct embedded *b, const struct command *c, struct repl
     struct arena *a = &b->building->arena;
     const struct job_claim *claim = &c->claim_job;
     const struct worker_greeting greeting = {.name = claim->worker, .node = claim->node};
-    if (workers_is_quiet(&b->workers, claim->worker)) {
+    if (embedded_worker_is_quiet(b, claim->worker)) {
         r->err = err_make(ERR_CONFLICT, "the worker '%.*s' is quiet: it is given nothing more",
                           STR_ARG(claim->worker));
         return;
@@ -276,14 +286,14 @@ void embedded_takers_hushed(struct embedded *b, struct str worker, bool quiet)
 {
     LIST_EACH (n, &b->streams) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
-        if (!str_eq(s->worker, worker))
+        if (!str_eq(mark_bare(s->worker), worker))
             continue;
         s->quiet = quiet;
         pause_taker(b, s);
     }
     LIST_EACH (n, &b->claims) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
-        if (c->taker && str_eq(c->worker, worker))
+        if (c->taker && str_eq(mark_bare(c->worker), worker))
             embedded_claim_cancel(&b->backend, c);
     }
 }
@@ -297,7 +307,7 @@ static struct backend_stream *find_stream(struct embedded *b, struct str worker)
 {
     LIST_EACH (n, &b->streams) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
-        if (s->open && !s->opening && str_eq(s->worker, worker))
+        if (s->open && !s->opening && str_eq(mark_bare(s->worker), worker))
             return s;
     }
     return NULL;

@@ -4,12 +4,13 @@
  * which are quiet is on the disk, as entries beside those of front ends. A quiet worker's streams
  * are paused, and its claims wait at a queue that no job can be in. */
 
-#include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/glob.h"
+#include "base/mark.h"
 #include "base/must.h"
 
 #define SPACE STR("~quiet-workers")
@@ -43,6 +44,12 @@ struct err embedded_workers_recover(struct embedded *b)
     return store_cursor_free(c, b->env.store);
 }
 
+/* Operators know workers by the names that these give themselves. */
+bool embedded_worker_is_quiet(const struct embedded *b, struct str worker)
+{
+    return workers_is_quiet(&b->workers, mark_bare(worker));
+}
+
 static struct err hush(struct embedded *b, struct str name, bool quiet)
 {
     struct kv_entry e = {.space = SPACE, .key = name, .expires = INSTANT_NONE};
@@ -72,13 +79,16 @@ static void count_run(void *ctx, struct id id, struct str worker)
 
 static int by_name(const void *a, const void *b)
 {
-    return str_cmp(((const struct worker_view *)a)->worker.name,
-                   ((const struct worker_view *)b)->worker.name);
+    struct str one = ((const struct worker_view *)a)->worker.name;
+    struct str other = ((const struct worker_view *)b)->worker.name;
+    int order = str_cmp(mark_bare(one), mark_bare(other));
+    return order ? order : str_cmp(one, other);
 }
 
 static bool is_wanted(const struct workers_query *q, struct str name)
 {
-    return q->name.len ? str_eq(q->name, name) : str_cmp(name, q->after) > 0;
+    struct str bare = mark_bare(name);
+    return q->name.len ? str_eq(q->name, bare) : str_cmp(bare, q->after) > 0;
 }
 
 /* Who is limited to queues sees the workers that take from these and from no others: of any other
@@ -100,6 +110,22 @@ static bool is_within(struct glob_list reach, struct str queues)
     return false; /* it takes from all, or it is not known from which */
 }
 
+/* A worker that is known only because its name was made quiet is left out where one of that name
+ * has been heard of. */
+static size_t leave_out_mentioned(const struct embedded *b, struct worker_view *all, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct str name = mark_bare(all[i].worker.name);
+        all[i].worker.quiet = embedded_worker_is_quiet(b, name);
+        bool another = (i + 1 < n && str_eq(mark_bare(all[i + 1].worker.name), name)) ||
+                       (kept && str_eq(mark_bare(all[kept - 1].worker.name), name));
+        if (!another || all[i].worker.since.ms || all[i].in_flight)
+            all[kept++] = all[i];
+    }
+    return kept;
+}
+
 /* Those that are known, and those that are known by their runs alone: since a restart they have not
  * been heard of. */
 static size_t gather(struct embedded *b, const struct workers_query *q, struct glob_list reach,
@@ -118,7 +144,7 @@ static size_t gather(struct embedded *b, const struct workers_query *q, struct g
             all[n++] = (struct worker_view){{.name = name}, (uintptr_t)s->val};
     }
     qsort(all, n, sizeof *all, by_name);
-    return n;
+    return leave_out_mentioned(b, all, n);
 }
 
 /* Workers change before the reply leaves. */
@@ -188,7 +214,7 @@ struct held_runs {
 static void gather_run(void *ctx, struct id id, struct str worker)
 {
     struct held_runs *h = ctx;
-    if (!str_eq(worker, h->worker))
+    if (!str_eq(mark_bare(worker), h->worker))
         return;
     h->more = h->count == STOP_PER_TURN;
     if (!h->more)
