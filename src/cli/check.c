@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* tenax check DIR: reads a root directory that no server is using and reports its faults. */
+/* tenax check DIR: reads a root directory that no server is using and reports its faults; with
+ * --salvage also what of a damaged log would be lost, and writes the rest. */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cli/rootdir.h"
 #include "store/audit.h"
 #include "store/rocks.h"
+#include "store/rocks_salvage.h"
 
 #define CACHE_BYTES ((uint64_t)32 * 1024 * 1024)
 /* Of each kind; more are only counted. */
@@ -19,12 +21,17 @@
 
 struct check_args {
     int output;
-    const char *root_dir;
+    bool salvage;
+    const char *root_dir, *into;
 };
 
 static const struct option_def options[] = {
     {"root-dir", "DIR", OPTION_TEXT, offsetof(struct check_args, root_dir), .env = "TENAX_ROOT_DIR",
      .help = "the root directory, in the place of the word DIR"},
+    {"salvage", NULL, OPTION_SWITCH, offsetof(struct check_args, salvage),
+     .help = "say what would be lost if a server went on with what can be read"},
+    {"into", "NEW", OPTION_TEXT, offsetof(struct check_args, into),
+     .help = "with --salvage: write what can be read to this folder, which is empty or absent"},
     {"output", "FORMAT", OPTION_CHOICE, offsetof(struct check_args, output),
      .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",
      .help = "for people or for programs"},
@@ -40,17 +47,26 @@ const struct subcommand check_command = {
         "each record by itself, and how the records fit together. Prints what the directory "
         "contains, and "
         "what each fault means. Nothing is changed.\n"
-        "Exit code 0: no faults. 1: there are faults. 2: it could not be checked, "
-        "because a server is using DIR or it is not a root directory.",
+        "With --salvage it also says which commits of a damaged log would be lost, and with --into "
+        "it copies everything else to a new root directory: also the commits behind those that are "
+        "lost. Jobs that ended in a lost commit are then as they were before it, and may run "
+        "again; jobs that have lost a part are set apart.\n"
+        "Exit code 0: no faults, or the new root directory was written. 1: there are faults. "
+        "2: it could not be checked, because a server is using DIR or it is not a root directory.",
     .examples = "  tenax check /var/lib/tenax\n"
-                "  tenax check --output json ./tenax-root\n",
+                "  tenax check --output json ./tenax-root\n"
+                "  tenax check --salvage --into /var/lib/tenax-new /var/lib/tenax\n",
     .options = options,
     .rest = "DIR",
 };
 
 struct check {
-    const char *dir;
-    bool json;
+    const char *dir, *into;
+    bool json, salvage;
+    struct log_survey survey;
+    struct err surveyed; /* whether there is one */
+    struct buf salvaged; /* what --salvage says */
+    bool written;
     struct audit_counts counts;
     uint64_t of_kind[AUDIT_KINDS];
     struct buf problems;
@@ -120,7 +136,12 @@ static void print_json(struct check *c)
               (unsigned long long)n->records, (unsigned long long)n->bytes);
     buf_print(&b, ",\"problem_count\":%llu,\"problems\":[", (unsigned long long)n->problems);
     buf_str(&b, buf_view(&c->problems));
-    buf_lit(&b, "]}\n");
+    buf_lit(&b, "]");
+    if (c->salvaged.len) {
+        buf_lit(&b, ",\"salvage\":");
+        buf_str(&b, buf_view(&c->salvaged));
+    }
+    buf_lit(&b, "}\n");
     subcommand_print(stdout, &b);
     buf_fini(&b);
 }
@@ -149,8 +170,108 @@ static void print_text(struct check *c)
                   n->problems == 1 ? "" : "s");
     else
         buf_lit(&b, "no faults found\n");
+    buf_str(&b, buf_view(&c->salvaged));
     subcommand_print(stdout, &b);
     buf_fini(&b);
+}
+
+/* --- what of the log is lost --- */
+
+static void print_range(struct buf *b, uint64_t first, uint64_t last)
+{
+    if (first == last)
+        buf_print(b, "batch %llu", (unsigned long long)first);
+    else
+        buf_print(b, "batches %llu to %llu", (unsigned long long)first, (unsigned long long)last);
+}
+
+static void name_lost(struct check *c)
+{
+    uint64_t first, last, from = 0;
+    const struct log_survey_batch *before;
+    while (log_survey_missing(&c->survey, from, &first, &last, &before)) {
+        struct buf what = {0};
+        print_range(&what, first, last);
+        buf_lit(&what, " of the log cannot be read");
+        if (before)
+            buf_print(&what, ": segment-%06llu from byte %llu on",
+                      (unsigned long long)before->segment,
+                      (unsigned long long)(before->at + before->size));
+        if (last < c->survey.last)
+            buf_print(&what, "; batch %llu behind it can", (unsigned long long)(last + 1));
+        buf_byte(&what, '\0');
+        c->counts.problems++;
+        on_problem(c, &(struct audit_problem){.kind = AUDIT_LOST, .what = what.at});
+        buf_fini(&what);
+        from = last + 1;
+    }
+}
+
+static void say_lost_json(struct check *c)
+{
+    const struct log_survey *s = &c->survey;
+    uint64_t first, last, from = 0;
+    const struct log_survey_batch *before;
+    struct buf *b = &c->salvaged;
+    buf_print(b, "{\"batches_readable\":%llu,\"batches_lost\":%llu,\"lost\":[",
+              (unsigned long long)s->count, (unsigned long long)s->missing);
+    for (; log_survey_missing(s, from, &first, &last, &before); from = last + 1)
+        buf_print(b, "%s{\"first\":%llu,\"last\":%llu}", from ? "," : "", (unsigned long long)first,
+                  (unsigned long long)last);
+    buf_lit(b, "]");
+}
+
+static void say_lost_text(struct check *c)
+{
+    const struct log_survey *s = &c->survey;
+    struct buf *b = &c->salvaged;
+    uint64_t first, last, from = 0;
+    const struct log_survey_batch *before;
+    buf_print(b, "salvage: all that tables hold, and %llu batches of the log, can be read; ",
+              (unsigned long long)s->count);
+    buf_str(b, s->missing ? STR("lost would be ") : STR("nothing would be lost"));
+    for (; log_survey_missing(s, from, &first, &last, &before); from = last + 1) {
+        buf_str(b, from ? STR(", ") : STR(""));
+        print_range(b, first, last);
+    }
+    if (s->missing)
+        buf_lit(b, ": jobs enqueued in them are gone, and jobs that ended or changed in them are "
+                   "as before and may run again");
+    buf_lit(b, "\n");
+}
+
+static void write_salvaged(struct check *c, struct err *e)
+{
+    struct rocks_salvaged out;
+    *e = rocks_salvage(c->dir, &c->survey, c->into, &out);
+    c->written = e->code == ERR_OK;
+    if (!c->written)
+        return;
+    if (c->json) {
+        buf_lit(&c->salvaged, ",\"into\":");
+        json_write_string(&c->salvaged, str_from(c->into));
+        buf_print(&c->salvaged, ",\"jobs_set_apart\":%llu", (unsigned long long)out.apart);
+    } else {
+        buf_print(&c->salvaged,
+                  "salvage: %s was written; %llu jobs that have lost a part are set "
+                  "apart there\n",
+                  c->into, (unsigned long long)out.apart);
+    }
+}
+
+/* An error: nothing could be written. */
+static struct err salvage(struct check *c)
+{
+    struct err e = c->surveyed;
+    if (e.code == ERR_OK && c->json)
+        say_lost_json(c);
+    else if (e.code == ERR_OK)
+        say_lost_text(c);
+    if (e.code == ERR_OK && c->into)
+        write_salvaged(c, &e);
+    if (c->surveyed.code == ERR_OK && c->json)
+        buf_lit(&c->salvaged, "}");
+    return e;
 }
 
 /* --- checking --- */
@@ -171,7 +292,22 @@ static void audit(struct check *c)
         return;
     }
     c->counts.problems = 1;
-    on_problem(c, &(struct audit_problem){.kind = AUDIT_UNREADABLE, .what = e.msg});
+    c->surveyed = rocks_salvage_survey(c->dir, &c->survey);
+    bool lost = c->surveyed.code == ERR_OK && c->survey.missing;
+    on_problem(
+        c, &(struct audit_problem){.kind = lost ? AUDIT_LOST : AUDIT_UNREADABLE, .what = e.msg});
+    if (lost)
+        name_lost(c);
+}
+
+static struct err audit_and_salvage(struct check *c)
+{
+    audit(c);
+    if (!c->salvage)
+        return err_none();
+    if (c->surveyed.code == ERR_OK && !c->survey.from)
+        c->surveyed = rocks_salvage_survey(c->dir, &c->survey);
+    return salvage(c);
 }
 
 static int check(struct check *c)
@@ -182,14 +318,20 @@ static int check(struct check *c)
         fprintf(stderr, "tenax check: %s\n", e.msg);
         return CLI_USAGE;
     }
-    audit(c);
+    e = audit_and_salvage(c);
     rocks_unlock(fd);
     if (c->json)
         print_json(c);
     else
         print_text(c);
+    if (e.code != ERR_OK)
+        fprintf(stderr, "tenax check: %s\n", e.msg);
     buf_fini(&c->problems);
-    return c->counts.problems ? CLI_REFUSED : CLI_OK;
+    buf_fini(&c->salvaged);
+    log_survey_fini(&c->survey);
+    if (e.code != ERR_OK)
+        return e.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
+    return c->counts.problems && !c->written ? CLI_REFUSED : CLI_OK;
 }
 
 int check_main(int argc, char **argv)
@@ -203,6 +345,9 @@ int check_main(int argc, char **argv)
     const char *dir = o.rest_count ? o.rest[0] : args.root_dir;
     if (o.rest_count > 1 || (o.rest_count && by_flag) || !dir)
         return subcommand_usage(&check_command, "name one root directory");
-    struct check c = {.dir = dir, .json = args.output == CLIENT_JSON};
+    if (args.into && !args.salvage)
+        return subcommand_usage(&check_command, "--into belongs to --salvage");
+    struct check c = {
+        .dir = dir, .into = args.into, .salvage = args.salvage, .json = args.output == CLIENT_JSON};
     return check(&c);
 }

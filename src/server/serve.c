@@ -67,11 +67,13 @@ static void notify(void *ctx)
 
 static struct err open_store(struct server *s)
 {
+    bool buffered = s->settings.commit_mode == SETTINGS_BUFFERED;
     struct rocks_settings rocks = {.dir = s->settings.root_dir,
                                    .cache_bytes = s->settings.cache_size,
                                    .files_max = s->files.store,
-                                   .lossy = s->settings.commit_mode == SETTINGS_BUFFERED,
-                                   .unsynced = s->settings.enqueue_commit_mode == SETTINGS_BUFFERED,
+                                   .lossy = buffered &&
+                                            s->settings.enqueue_commit_mode == SETTINGS_BUFFERED,
+                                   .unsynced = buffered,
                                    .notify = notify,
                                    .ctx = s};
     struct rocks_foreign foreign = {.accept_loss = s->settings.accept_lost_commits};

@@ -15,6 +15,9 @@
         UNREADABLE, "unreadable",                                                                  \
         "bytes of the files changed on the disk; a server sets the jobs in them apart, and goes "  \
         "without them: restore a backup")                                                          \
+    AUDIT(LOST, "lost_batches",                                                                    \
+          "commits that were acknowledged cannot be read; 'tenax check --salvage --into DIR' "     \
+          "writes the others to a new root directory")                                             \
     AUDIT(APART, "set_apart",                                                                      \
           "a part of the job was lost by damage to the disk: restore a backup, or delete it")      \
     AUDIT(NEWER, "newer", "it was written by a newer tenax: use that one, nothing is broken")      \

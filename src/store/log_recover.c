@@ -8,8 +8,7 @@
 #define REMEDY                                                                                     \
     "run 'tenax check --salvage', restore a backup, or start once with --commit-mode buffered"
 #define UNSYNCED_REMEDY                                                                            \
-    "after a power cut start once with --commit-mode or --enqueue-commit-mode buffered; see "      \
-    "'tenax check --salvage'"
+    "after a power cut start once with --commit-mode buffered; see 'tenax check --salvage'"
 
 /* A walk along the log. */
 struct walk {

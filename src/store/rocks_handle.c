@@ -244,7 +244,7 @@ struct err rocks_check_inventory(struct rocks *r, bool lossy)
     free(inv);
     TRY(e);
     if (!r->has_log)
-        return rocks_upgrade_check(r, sequence, lossy);
+        return rocks_upgrade_check(r, sequence, lossy || r->unsynced);
     /* If it was not synced, what is left is found out when it is opened. */
     return lossy ? err_none() : check_log(r);
 }

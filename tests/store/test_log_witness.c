@@ -17,6 +17,7 @@
 #include "store/cm.h"
 #include "store/log_contract.h"
 #include "store/log_frame.h"
+#include "store/log_survey.h"
 #include "store/scratch.h"
 
 #define LEN     ((size_t)6000)
@@ -276,6 +277,88 @@ static void a_log_that_was_there_and_is_gone_is_refused(void **state)
     assert_true(is_refused(&s, 0));
 }
 
+/* --- what can be read --- */
+
+static struct err count_read(void *ctx, uint64_t number, struct str batch)
+{
+    struct buf expected = {0};
+    log_batch(number, LEN, &expected);
+    assert_true(str_eq(batch, buf_view(&expected)));
+    buf_fini(&expected);
+    ++*(uint64_t *)ctx;
+    return err_none();
+}
+
+/* The ranges that are missing, each as its two ends, up to a 0. */
+static void expect_survey(const char *dir, uint64_t from, const uint64_t *ranges, uint64_t readable)
+{
+    struct log_survey s;
+    const struct log_survey_batch *before;
+    uint64_t first, last, next = 0, read = 0, missing = 0;
+    assert_ok(log_survey_make(dir, from, 0, &s));
+    for (; *ranges; ranges += 2, next = last + 1) {
+        assert_true(log_survey_missing(&s, next, &first, &last, &before));
+        assert_int_equal(first, ranges[0]);
+        assert_int_equal(last, ranges[1]);
+        assert_int_equal(before ? before->number : from - 1, first - 1);
+        missing += last - first + 1;
+    }
+    assert_false(log_survey_missing(&s, next, &first, &last, &before));
+    assert_int_equal(s.missing, missing);
+    assert_ok(log_survey_read(&s, dir, count_read, &read));
+    assert_int_equal(read, readable);
+    log_survey_fini(&s);
+}
+
+static void a_survey_names_what_is_lost_and_reads_the_rest(void **state)
+{
+    make_log(*state, BATCHES, true);
+    expect_survey(*state, 1, (const uint64_t[]){0}, BATCHES);
+    expect_survey(*state, 5, (const uint64_t[]){0}, BATCHES - 4);
+    expect_survey(*state, BATCHES + 1, (const uint64_t[]){0}, 0);
+    lose_batch(3);
+    lose_batch(6);
+    lose_batch(7);
+    save(*state, bytes);
+    expect_survey(*state, 1, (const uint64_t[]){3, 3, 6, 7, 0}, BATCHES - 3);
+    expect_survey(*state, 4, (const uint64_t[]){6, 7, 0}, BATCHES - 5);
+    lose_batch(1);
+    lose_batch(BATCHES);
+    save(*state, bytes);
+    expect_survey(*state, 1, (const uint64_t[]){1, 1, 3, 3, 6, 7, BATCHES, BATCHES, 0},
+                  BATCHES - 5);
+}
+
+/* The first sector of the segment says which it is; the others know it themselves. */
+static void a_survey_does_without_the_head_of_a_segment(void **state)
+{
+    make_log(*state, BATCHES, true);
+    memset(bytes, 0, LOG_SECTOR);
+    save(*state, bytes);
+    expect_survey(*state, 1, (const uint64_t[]){0}, BATCHES);
+}
+
+/* What was under way when a process was killed, and was given up by the next one. */
+static void a_survey_leaves_out_what_was_given_up(void **state)
+{
+    struct log *l = open_ok(*state);
+    struct buf b = {0};
+    uint64_t number;
+    for (uint64_t n = 1; n <= 6; n++) {
+        log_batch(n, LEN, &b);
+        assert_ok(log_append(l, buf_view(&b), true, &number));
+    }
+    assert_ok(log_wait(l, number));
+    buf_fini(&b);
+    log_close(l);
+    load(*state, bytes);
+    lose_batch(3);
+    save(*state, bytes);
+    expect_survey(*state, 1, (const uint64_t[]){0}, 2);
+    log_close(open_ok(*state));
+    expect_survey(*state, 1, (const uint64_t[]){0}, 2);
+}
+
 /* --- not synced --- */
 
 /* Two that are synced, then four that are not, of which the second is lost. */
@@ -386,6 +469,9 @@ int main(void)
         T(what_the_disk_has_put_elsewhere_is_not_taken_for_something_else),
         T(a_segment_in_the_place_of_another_is_refused),
         T(a_log_that_was_there_and_is_gone_is_refused),
+        T(a_survey_names_what_is_lost_and_reads_the_rest),
+        T(a_survey_does_without_the_head_of_a_segment),
+        T(a_survey_leaves_out_what_was_given_up),
         T(what_was_never_synced_may_be_given_up_where_that_was_allowed),
         T(what_was_synced_is_not_given_up_with_it),
         T(an_idle_log_says_so_once_and_the_next_batch_takes_the_place),

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The log of a server, whose disk has lost some of what was acknowledged: no server goes on in
+// silence, and what can be read is written to a new root directory.
+
+const assert = require('node:assert/strict');
+const crypto = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { Server, assertError, makeDir, run, until } = require('./harness');
+
+const SECTOR = 512;
+const BATCH = 2;
+const REST = 5;
+
+const rootOf = (server) => path.join(server.dir, 'root');
+
+function segments(root) {
+    return fs.readdirSync(root).filter((name) => /^segment-\d+$/.test(name)).map((name) => path.join(root, name));
+}
+
+// The first sectors of frames of that kind, in the order of their numbers.
+function frames(root, kind) {
+    const found = [];
+    for (const file of segments(root)) {
+        const bytes = fs.readFileSync(file);
+        for (let at = 0; at < bytes.length; at += 8 * SECTOR)
+            if (bytes[at + 4] === kind && bytes.readUInt32LE(at + 24) === 0)
+                found.push({ file, at, number: Number(bytes.readBigUInt64LE(at + 16)), length: bytes.readUInt32LE(at + 28) });
+    }
+    return found.sort((a, b) => a.number - b.number);
+}
+
+function lose({ file, at }) {
+    const fd = fs.openSync(file, 'r+');
+    fs.writeSync(fd, Buffer.alloc(SECTOR), 0, SECTOR, at);
+    fs.closeSync(fd);
+}
+
+async function withServer(args, test) {
+    const server = new Server({ args });
+    await server.start();
+    try {
+        await test(server);
+    } finally {
+        await server.clean();
+    }
+}
+
+async function enqueue(server, queue, count) {
+    const jobs = Array.from({ length: count }, (_, i) => ({ queue, type: 't', payload: `${queue} ${i}` }));
+    const res = await server.request('POST', '/jobs/bulk', { jobs });
+    assert.equal(res.status, 201, res.text);
+    return res.json.jobs.map((job) => job.id);
+}
+
+async function count(server) {
+    return (await server.request('GET', '/jobs/count')).json.count;
+}
+
+const serve = (root, ...args) => run(['serve', '--root-dir', root, '--port', '0', '--admin-port', '0', ...args]);
+const check = (...args) => run(['check', ...args]);
+
+function digest(root) {
+    const hash = crypto.createHash('sha256');
+    for (const name of fs.readdirSync(root).sort())
+        if (fs.statSync(path.join(root, name)).isFile())
+            hash.update(name).update(fs.readFileSync(path.join(root, name)));
+    return hash.digest('hex');
+}
+
+describe('a log that has lost a batch which was acknowledged', () => {
+    it('is refused and explained, and everything else is written to a new root directory', async () => {
+        await withServer([], async (server) => {
+            const kept = await enqueue(server, 'before', 300);
+            const lost = await enqueue(server, 'lost', 301);
+            const taken = (await server.request('POST', '/jobs/claim',
+                { queues: ['lost'], worker: 'w', count: 1, lease_ms: 60000, wait_ms: 0 })).json.jobs[0];
+            const failed = await server.request('POST', `/jobs/${taken.id}/failure`,
+                { message: 'no', token: taken.token });
+            assert.equal(failed.status, 200, failed.text);
+            kept.push(...await enqueue(server, 'after', 300));
+            await server.signal('SIGKILL');
+            const root = rootOf(server);
+            const hole = frames(root, BATCH).filter((frame) => frame.length > 8000)[1];
+            lose(hole);
+            const before = digest(root);
+
+            const end = await serve(root);
+            assert.notEqual(end.code, 0);
+            assert.match(end.stderr, new RegExp(`damaged after batch ${hole.number - 1}: .*check --salvage`));
+            const found = await check(root);
+            assert.equal(found.code, 1);
+            assert.match(found.stdout, new RegExp(`lost_batches: batch ${hole.number} of the log cannot be read: ` +
+                `${path.basename(hole.file)} from byte ${hole.at} on; batch ${hole.number + 1} behind it can`));
+
+            const told = await check('--salvage', '--output', 'json', root);
+            assert.equal(told.code, 1);
+            const { salvage } = JSON.parse(told.stdout);
+            assert.deepEqual(salvage.lost, [{ first: hole.number, last: hole.number }]);
+            assert.equal(salvage.batches_lost, 1);
+            assert.equal((await check('--into', path.join(server.dir, 'x'), root)).code, 2);
+            assert.equal((await check('--salvage', '--into', server.dir, root)).code, 2);
+
+            const inside = await check('--salvage', '--into', path.join(root, 'new'), root);
+            assert.equal(inside.code, 2, inside.stderr);
+
+            const dir = makeDir();
+            const written = await check('--salvage', '--into', path.join(dir, 'root'), root);
+            assert.equal(written.code, 0, written.stderr);
+            assert.match(written.stdout, /1 jobs that have lost a part are set apart/);
+            assert.equal(digest(root), before);
+            assert.deepEqual(fs.readdirSync(dir), ['root']);
+
+            const next = new Server({ dir });
+            await next.start();
+            try {
+                assert.equal(await count(next), kept.length);
+                for (const id of [kept[0], kept.at(-1)])
+                    assert.equal((await next.request('GET', `/jobs/${id}`)).status, 200);
+                assertError(await next.request('GET', `/jobs/${lost.find((id) => id !== taken.id)}`), 404, 'not_found');
+                assertError(await next.request('GET', `/jobs/${taken.id}`), 500, 'job_damaged');
+                await enqueue(next, 'more', 5);
+                await next.stop();
+                await next.start();
+                assert.equal(await count(next), kept.length + 5);
+            } finally {
+                await next.clean();
+                fs.rmSync(dir, { recursive: true, force: true });
+            }
+        });
+    });
+
+    it('is refused also if it is the last one and the server was idle since', async () => {
+        await withServer([], async (server) => {
+            await enqueue(server, 'q', 300);
+            const root = rootOf(server);
+            await until(() => frames(root, REST).at(-1)?.number === frames(root, BATCH).at(-1).number,
+                'the log says that it is idle');
+            await server.signal('SIGKILL');
+            lose(frames(root, BATCH).at(-1));
+            assert.match((await serve(root)).stderr, /is damaged after batch/);
+        });
+    });
+
+    it('is refused after an orderly stop', async () => {
+        await withServer([], async (server) => {
+            await enqueue(server, 'q', 300);
+            await server.stop();
+            const root = rootOf(server);
+            lose(frames(root, BATCH).at(-1));
+            assert.match((await serve(root)).stderr, /is damaged after batch/);
+        });
+    });
+
+    it('is refused without any of its segments', async () => {
+        await withServer([], async (server) => {
+            await enqueue(server, 'q', 300);
+            await server.signal('SIGKILL');
+            segments(rootOf(server)).forEach((file) => fs.unlinkSync(file));
+            assert.match((await serve(rootOf(server))).stderr, /the log .* is damaged/);
+            assert.equal((await check(rootOf(server))).code, 1);
+        });
+    });
+});
+
+describe('a log that has lost batches which were never synced', () => {
+    // Bulks of three hundred; the second one is lost.
+    async function loseOne(server) {
+        for (const queue of ['a', 'b', 'c'])
+            await enqueue(server, queue, 300);
+        await server.signal('SIGKILL');
+        lose(frames(rootOf(server), BATCH).filter((frame) => frame.length > 8000)[1]);
+    }
+
+    it('is gone on with by a server that is buffered, which says so', async () => {
+        await withServer(['--commit-mode', 'buffered'], async (server) => {
+            await loseOne(server);
+            const root = rootOf(server);
+            assert.match((await serve(root)).stderr, /lacks batches after \d+ that were never synced: .*buffered/);
+            assert.equal((await check(root)).code, 1);
+            await server.start();
+            assert.match(server.stderr, /never synced are missing; what was committed after batch \d+/);
+            assert.equal(await count(server), 300);
+            await server.stop();
+            assert.equal((await check(root)).code, 0);
+        });
+    });
+
+    it('is refused if enqueues were synced there', async () => {
+        const args = ['--commit-mode', 'buffered', '--enqueue-commit-mode', 'fsync'];
+        await withServer(args, async (server) => {
+            await loseOne(server);
+            assert.match((await serve(rootOf(server), ...args)).stderr, /is damaged after batch/);
+            await server.start({ args: ['--commit-mode', 'buffered'] });
+            assert.equal(await count(server), 300);
+        });
+    });
+});
