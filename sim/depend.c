@@ -62,8 +62,10 @@ void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const s
         bool twice = false;
         for (unsigned k = 0; k < m->dep_count; k++)
             twice |= m->deps[k] == dep;
-        if (!twice)
+        if (!twice) {
             m->deps[m->dep_count++] = dep;
+            dep->awaited = true;
+        }
     }
     m->depend_when = (unsigned)spec->options.depend_when;
     m->depend_death = (unsigned)spec->options.depend_death;

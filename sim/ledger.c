@@ -257,7 +257,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     if (s != STATUS_DEAD)
         return false;
     /* Streams may have lost it before they were told that they had it. */
-    if (l->settings.lost_worker_limit || (m->dep_count && m->depend_death == DEPEND_DIE))
+    if (l->settings.lost_worker_limit || (m->dep_count && m->depend_death != DEPEND_RUN))
         return true;
     for (size_t i = 0; i < m->run_count; i++)
         failures += m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now);
@@ -309,7 +309,7 @@ enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instan
     if (ledger_is_foggy(m))
         return MAYBE;
     if (m->ended_seq && m->purge_at.ms <= now.ms)
-        return NO;
+        return m->awaited && m->ended == STATUS_DEAD ? MAYBE : NO;
     if (m->exists != YES || m->may_vanish)
         return MAYBE;
     return !m->ended_seq && may_be_purged(l, m, now) ? MAYBE : YES;

@@ -158,6 +158,7 @@ struct mjob {
     uint32_t failures;             /* since the newest rerun, before first_run */
     bool never;                    /* it turned out not to have been stored */
     unsigned removals;             /* requested and not answered yet */
+    bool awaited; /* others wait for it, or did: dead it is kept as long as they do */
     bool may_vanish;
     uint64_t gone_seq; /* known to be gone */
     uint64_t ended_seq;

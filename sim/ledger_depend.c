@@ -60,9 +60,11 @@ static enum certainty is_unmet(const struct ledger *l, const struct mjob *m, con
     if (takes_any_end(m) || (d->ended_seq && d->ended == STATUS_COMPLETED && !d->rerun_ever &&
                              !ledger_is_foggy(d) && !d->may_vanish))
         return NO;
+    /* Nobody waits for one that is gone, unless somebody deleted it, which may be undone. */
     (void)l;
     (void)now;
-    return MAYBE;
+    bool purged = d->ended_seq && !ledger_is_foggy(d) && !d->may_vanish && !d->gone_seq;
+    return purged ? NO : MAYBE;
 }
 
 static const struct mjob *dep_by_id(const struct mjob *m, struct id id)
@@ -106,7 +108,7 @@ void ledger_depend_check(const struct ledger *l, instant now)
         PROMISE(m->held || m->status == STATUS_DEAD || may_be_free(m), "DEPEND",
                 "job %lu is %s, but nobody freed it", m->serial, lifecycle_status_name(m->status));
         PROMISE(m->resolution != RESOLUTION_DEPENDENCY ||
-                    (m->dep_count && m->depend_death == DEPEND_DIE),
+                    (m->dep_count && m->depend_death != DEPEND_RUN),
                 "DEPEND", "job %lu died with a job that it does not depend on", m->serial);
         for (unsigned k = 0; k < m->dep_count; k++) {
             const struct mjob *d = m->deps[k];

@@ -21,14 +21,20 @@ enum depend_when {
 
 /* What the death of one of them means. These numbers are on disk. */
 enum depend_death {
-    DEPEND_BLOCK, /* it waits on: the dead one may be brought back */
+    DEPEND_BLOCK, /* it waits on, as long as the dead one may be brought back */
     DEPEND_RUN,   /* the same as if that one had completed */
     DEPEND_DIE,   /* it goes dead, too */
     DEPEND_DEATHS
 };
 
 /* How one of them came to its end. These numbers are on disk. */
-enum depend_end { DEPEND_COMPLETED, DEPEND_DEAD, DEPEND_REMOVED, DEPEND_ENDS };
+enum depend_end {
+    DEPEND_COMPLETED,
+    DEPEND_DEAD,
+    DEPEND_REMOVED, /* deleted, which can be undone */
+    DEPEND_GONE,    /* dead or deleted, and nothing can bring it back: nobody waits on */
+    DEPEND_ENDS
+};
 
 /* "all_completed", "all_ended"; "block", "run", "die". */
 const char *depend_when_name(enum depend_when w);

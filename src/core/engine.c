@@ -232,7 +232,7 @@ static void remove_job(struct engine *e, instant now, const struct job *job,
     struct job_event ev =
         l ? engine_live_event(e, EVENT_REMOVE, l) : engine_event(EVENT_REMOVE, from, job);
     engine_changed(e, now, &ev);
-    if (!lifecycle_is_terminal(job->state.status))
+    if (job->state.status != STATUS_COMPLETED)
         engine_depend_ended(e, id, DEPEND_REMOVED);
     e->port.delete_job(e->port.ctx, id, extent);
     engine_unique_move(e, engine_unique_ref(e, job), id, job->state.status, STATUS_GONE);
@@ -257,6 +257,11 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
 
 /* --- time --- */
 
+/* A dead job that others wait for is kept, and looked at again after its retention, or after this.
+ */
+#define KEPT_ON_MIN_MS 60000
+#define KEPT_ON_MAX_MS 3600000
+
 static void purge_job(struct engine *e, instant now, struct queue *q, const struct job *job,
                       const struct job_extent *extent)
 {
@@ -265,21 +270,42 @@ static void purge_job(struct engine *e, instant now, struct queue *q, const stru
     struct job_event ev = engine_event(EVENT_PURGE, s, job);
     engine_changed(e, now, &ev);
     must(btree_remove(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, 0}, NULL));
+    if (s == STATUS_DEAD)
+        engine_depend_ended(e, id, DEPEND_GONE);
     q->counts[s]--;
     engine_unique_move(e, engine_unique_ref(e, job), id, s, STATUS_GONE);
     e->port.delete_job(e->port.ctx, id, extent);
     engine_queue_drop_if_unused(e, q);
 }
 
-/* The retention of a job that has ended is over. */
+/* Others wait for it to be brought back: it is kept a while longer. */
+static void keep_on(struct engine *e, instant now, struct queue *q, struct job *job)
+{
+    struct job_state *s = &job->state;
+    span more = instant_diff(s->purge_at, s->failed_at);
+    more.ms = more.ms < KEPT_ON_MIN_MS ? KEPT_ON_MIN_MS : more.ms;
+    more.ms = more.ms > KEPT_ON_MAX_MS ? KEPT_ON_MAX_MS : more.ms;
+    s->purge_at = instant_add(now, more);
+    e->port.put_state(e->port.ctx, job->id, s);
+    engine_snapshot_moved(e, job->id);
+    engine_deadline_add(e, s->purge_at, job->id, DUE_VAL(DUE_PURGE, 1, 0, q->index));
+}
+
+/* The retention of a job that has ended is over. A task is not kept any longer: those who wait for
+ * it have a deadline. */
 static struct err purge(struct engine *e, instant now, struct id id, struct queue *q)
 {
     struct arena scratch = {0};
     struct job job;
     struct job_extent extent;
     struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
-    if (err.code == ERR_OK)
-        purge_job(e, now, q, &job, &extent);
+    if (err.code == ERR_OK) {
+        bool awaited = job.state.status == STATUS_DEAD && engine_depend_is_awaited(e, id);
+        if (awaited && job_kind(&job) != KIND_TASK)
+            keep_on(e, now, q, &job);
+        else
+            purge_job(e, now, q, &job, &extent);
+    }
     arena_fini(&scratch);
     return err;
 }

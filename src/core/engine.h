@@ -166,12 +166,15 @@ NODISCARD struct err engine_renew(struct engine *e, instant now, struct run_ref 
  * for the reason of run and job, which has as much of it as fits; or empty. */
 NODISCARD struct err engine_release(struct engine *e, instant now, struct run_ref ref,
                                     struct str why);
-/* Deletes a job in whatever status. ERR_NOT_FOUND. */
+/* Deletes a job in whatever status; engine_gone is to follow if that cannot be undone, then or when
+ * it no longer can. ERR_NOT_FOUND. */
 NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
 
-/* A job that the engine does not know, as the port did not find it, will never be there: those who
- * wait for it are told as if it had been deleted. */
+/* A job that the engine does not know, as the port did not find it, will never be there: nobody
+ * goes on waiting for it. */
 void engine_gone(struct engine *e, struct id id);
+/* Whether any job waits for another one. */
+bool engine_has_dependants(const struct engine *e);
 
 /* --- changes by people --- */
 

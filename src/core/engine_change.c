@@ -184,7 +184,7 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
     enum status from = engine_forget(e, now, q, job);
     engine_avoid_end(e, job->id);
     engine_fold_close(e, job);
-    engine_depend_ended(e, job->id, DEPEND_DEAD);
+    engine_depend_ended(e, job->id, retention.ms > 0 ? DEPEND_DEAD : DEPEND_GONE);
     s->status = lifecycle_move(from, event);
     s->resolution = resolution;
     struct job_event ev = engine_event(event, from, job);

@@ -3,6 +3,7 @@
 /* The check of what must hold between the indexes of the engine. */
 
 #include "base/must.h"
+#include "core/depend.h"
 #include "core/engine_internal.h"
 
 /* Whether one of them waits although the queue has a job for it. */
@@ -59,6 +60,50 @@ static void check_order_of_queues(const struct engine *e)
     must(count == e->queue_count && bytes == e->order_bytes);
 }
 
+static bool is_there(const struct engine *e, struct id id, struct arena *a)
+{
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, id, 0, a, &job, &extent);
+    return err.code != ERR_NOT_FOUND;
+}
+
+/* What a blocked job waits for can still end that: somebody may free it, or what it waits for is
+ * there, or was deleted, which can be undone. */
+static void check_blocked(const struct engine *e, struct id id)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
+    bool blocked = err.code == ERR_OK && job.state.status == STATUS_BLOCKED;
+    if (blocked && !job.state.extras.held && job_kind(&job) != KIND_TASK) {
+        struct str ids = job.state.extras.waits_for;
+        bool waits = job.state.reason.len > 0; /* of what has been deleted */
+        for (size_t i = 0; i < depend_count(ids) && !waits; i++)
+            waits = is_there(e, depend_at(ids, i), &scratch);
+        must(waits);
+    }
+    arena_fini(&scratch);
+}
+
+#define BLOCKED_CHECKED 200
+
+/* Every job that has not ended waits for something that can come: a deadline, a place in an order,
+ * its run, or another job. The first three are held against their indexes above. */
+static void check_reasons(const struct engine *e)
+{
+    struct btree_entry at;
+    int left = BLOCKED_CHECKED;
+    bool more = list_is_empty(&e->settling) && btree_first(&e->odd, &at);
+    for (; more && left > 0; more = btree_after(&e->odd, at, &at)) {
+        if (!(at.val & ODD_BLOCKED))
+            continue;
+        check_blocked(e, (struct id){at.hi, at.lo});
+        left--;
+    }
+}
+
 void engine_check(const struct engine *e)
 {
     size_t in_flight = 0, held = 0, ended = 0, heads[JOB_KINDS] = {0};
@@ -92,4 +137,5 @@ void engine_check(const struct engine *e)
     engine_gang_checks(e);
     engine_groups_check(e);
     engine_budget_checks(e);
+    check_reasons(e);
 }

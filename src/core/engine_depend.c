@@ -81,20 +81,38 @@ static void add_settling(struct engine *e, const struct settling *what)
     list_append(&e->settling, &s->node);
 }
 
-void engine_depend_ended(struct engine *e, struct id id, enum depend_end end)
+/* The last of those who may wait for it; false if nobody does. */
+static bool last_dependant(const struct engine *e, struct id id, struct btree_entry *last)
 {
     if (e->waiting_for.count == 0)
-        return;
-    struct btree_entry last, key = pair_of(e, id, (struct id){UINT64_MAX, UINT64_MAX});
-    if (!btree_before(&e->waiting_for, key, &last) || last.major != key.major)
+        return false;
+    struct btree_entry key = pair_of(e, id, (struct id){UINT64_MAX, UINT64_MAX});
+    return btree_before(&e->waiting_for, key, last) && last->major == key.major;
+}
+
+bool engine_depend_is_awaited(const struct engine *e, struct id id)
+{
+    struct btree_entry last;
+    return last_dependant(e, id, &last);
+}
+
+void engine_depend_ended(struct engine *e, struct id id, enum depend_end end)
+{
+    struct btree_entry last;
+    if (!last_dependant(e, id, &last))
         return;
     struct settling s = {.seq = e->settle_seq++, .id = id, .end = end, .upto = {last.hi, last.lo}};
     add_settling(e, &s);
 }
 
+bool engine_has_dependants(const struct engine *e)
+{
+    return e->waiting_for.count > 0;
+}
+
 void engine_gone(struct engine *e, struct id id)
 {
-    engine_depend_ended(e, id, DEPEND_REMOVED);
+    engine_depend_ended(e, id, DEPEND_GONE);
 }
 
 /* Notifies the job `who` alone, of an end that came before it was enqueued. */
@@ -133,7 +151,7 @@ struct err engine_depend_begin(struct engine *e, instant now, const struct enque
             continue;
         depend_add(&left, id);
         if (status == STATUS_DEAD || status == STATUS_GONE)
-            notify_later(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_REMOVED, job->id);
+            notify_later(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_GONE, job->id);
     }
     job->options.depends_on = ids;
     job->state.extras.waits_for = left;
@@ -195,7 +213,9 @@ void engine_depend_fini(struct engine *e)
 
 static const char *words_of(enum depend_end end)
 {
-    return end == DEPEND_REMOVED ? "was deleted" : "is dead";
+    return end == DEPEND_GONE      ? "has not completed and is no longer there"
+           : end == DEPEND_REMOVED ? "was deleted"
+                                   : "is dead";
 }
 
 void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job)
@@ -246,7 +266,9 @@ static void notify_one(struct engine *e, instant now, const struct settling *t, 
         meet(e, now, q, t->id, job, a);
         return;
     }
-    bool die = o->depend_death == DEPEND_DIE;
+    /* A task has a deadline, by which it ends; its API knows no other end of one that waits. */
+    bool die =
+        o->depend_death == DEPEND_DIE || (t->end == DEPEND_GONE && job_kind(job) != KIND_TASK);
     id_format(t->id, text);
     snprintf(words, sizeof words, "%s: job %.25s, which it %s for, %s", die ? "dead" : "blocked",
              text, die ? "waited" : "waits", words_of(t->end));

@@ -615,6 +615,8 @@ void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *
 void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
 /* To be called when a job has ended: engine_settle will notify its dependants. */
 void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
+/* Whether others wait for it. */
+bool engine_depend_is_awaited(const struct engine *e, struct id id);
 void engine_depend_fini(struct engine *e);
 
 /* engine_change.c */

@@ -134,7 +134,10 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     must(lifecycle_is_terminal(s->status));
     retention = engine_retention_until(l->retain_until, now, retention);
     announce(e, now, l, event, run, s, ruling, retention.ms <= 0);
-    engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
+    engine_depend_ended(e, l->id,
+                        s->status == STATUS_COMPLETED ? DEPEND_COMPLETED
+                        : retention.ms > 0            ? DEPEND_DEAD
+                                                      : DEPEND_GONE);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);

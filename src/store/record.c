@@ -91,8 +91,8 @@ _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVI
 _Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
                "stored notes keep their numbers");
 _Static_assert(DEPEND_COMPLETED == 0 && DEPEND_DEAD == 1 && DEPEND_REMOVED == 2 &&
-                   DEPEND_ALL_COMPLETED == 0 && DEPEND_ALL_ENDED == 1 && DEPEND_BLOCK == 0 &&
-                   DEPEND_RUN == 1 && DEPEND_DIE == 2,
+                   DEPEND_GONE == 3 && DEPEND_ALL_COMPLETED == 0 && DEPEND_ALL_ENDED == 1 &&
+                   DEPEND_BLOCK == 0 && DEPEND_RUN == 1 && DEPEND_DIE == 2,
                "what is stored of dependencies keeps its numbers");
 _Static_assert(RETRY_FALLBACK_UNSET == 0 && RETRY_FALLBACK_DEFAULT == 1 && RETRY_FALLBACK_FAIL == 2,
                "what is stored of queues without policies keeps its numbers");

@@ -290,24 +290,69 @@ static void a_deleted_job_counts_as_dead(void **state)
     assert_reason(r, die, "dead: job ", a, ", which it waited for, was deleted");
 }
 
-static void deleting_or_purging_an_ended_job_changes_nothing(void **state)
+static void nobody_waits_for_one_that_cannot_come_back(void **state)
 {
     struct rig *r = *state;
     serve(r);
     struct id a = rig_add(r, "q"), b = rig_add(r, "q");
-    struct id c = add_after(r, DEPEND_BLOCK, IDS(a, b));
+    struct id kept = add_after(r, DEPEND_BLOCK, IDS(a));
+    struct id removed = add_after(r, DEPEND_BLOCK, IDS(b));
     kill(r, a);
     kill(r, b);
-    char before[300];
-    snprintf(before, sizeof before, "%s", reason_of(r, c));
-    remove_job(r, a);
-    rig_turn_after(r, r->settings.dead_retention.ms);
-    assert_int_equal(rig_status(r, b), STATUS_GONE);
-    assert_int_equal(rig_status(r, c), STATUS_BLOCKED);
-    assert_string_equal(reason_of(r, c), before);
+    remove_job(r, b); /* which may be undone */
+    assert_int_equal(rig_status(r, removed), STATUS_BLOCKED);
+    assert_reason(r, removed, "blocked: job ", b, ", which it waits for, was deleted");
+    engine_gone(r->e, b);
+    rig_turn(r);
+    assert_int_equal(rig_status(r, removed), STATUS_DEAD);
+    assert_int_equal(rig_read(r, removed)->state.resolution, RESOLUTION_DEPENDENCY);
+    assert_reason(r, removed, "dead: job ", b,
+                  ", which it waited for, has not completed and is no longer there");
+    rerun(r, removed);
+    assert_int_equal(rig_status(r, removed), STATUS_IN_FLIGHT);
+    for (int i = 0; i < 3; i++)
+        rig_turn_after(r, r->settings.dead_retention.ms);
+    assert_int_equal(rig_status(r, a), STATUS_DEAD); /* as long as it is waited for */
+    assert_int_equal(rig_status(r, kept), STATUS_BLOCKED);
     rig_restart(r);
+    remove_job(r, kept);
+    rig_turn_after(r, r->settings.dead_retention.ms);
+    assert_int_equal(rig_status(r, a), STATUS_GONE);
+}
+
+static void a_task_waits_until_its_deadline_whatever_it_waits_for(void **state)
+{
+    struct rig *r = *state;
+    serve(r);
+    struct id a = rig_add(r, "q");
+    struct enqueue spec = spec_of(r, IDS(a));
+    spec.type = STR(JOB_TYPE_TASK);
+    spec.options.alias = STR("task");
+    spec.options.deadline = instant_add(r->now, (span){1000});
+    struct id b = add(r, &spec);
+    kill(r, a);
+    remove_job(r, a);
+    engine_gone(r->e, a);
+    rig_turn(r);
+    assert_int_equal(rig_status(r, b), STATUS_BLOCKED);
+    rig_turn_after(r, 1000);
+    assert_int_equal(rig_status(r, b), STATUS_DEAD);
+    assert_int_equal(rig_read(r, b)->state.resolution, RESOLUTION_DEADLINE);
+}
+
+static void a_purge_of_what_has_completed_changes_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct id a = rig_add(r, "q"), b = rig_add(r, "q");
+    struct id c = add_after(r, DEPEND_BLOCK, IDS(a, b));
+    rig_stream(r, "s", "q", 1);
+    rig_turn(r);
+    complete(r, a);
+    rig_turn_after(r, r->settings.completed_retention.ms);
+    assert_int_equal(rig_status(r, a), STATUS_GONE);
     assert_int_equal(rig_status(r, c), STATUS_BLOCKED);
-    remove_job(r, c);
+    complete(r, b);
+    assert_int_equal(rig_status(r, c), STATUS_IN_FLIGHT);
 }
 
 static void a_canceled_job_is_a_dead_one(void **state)
@@ -556,7 +601,9 @@ int main(void)
         TEST(who_dies_with_no_retention_is_gone_and_others_hear_of_it),
         TEST(one_that_is_dead_at_the_start_counts_as_if_it_died_then),
         TEST(a_deleted_job_counts_as_dead),
-        TEST(deleting_or_purging_an_ended_job_changes_nothing),
+        TEST(nobody_waits_for_one_that_cannot_come_back),
+        TEST(a_task_waits_until_its_deadline_whatever_it_waits_for),
+        TEST(a_purge_of_what_has_completed_changes_nothing),
         TEST(a_canceled_job_is_a_dead_one),
         TEST(a_blocked_job_may_be_canceled_and_deleted),
         TEST(who_is_brought_back_waits_again),

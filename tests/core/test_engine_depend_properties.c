@@ -58,7 +58,7 @@ static void ended(struct model *m, struct model_job *dead, bool completed)
             if (completed || j->when == DEPEND_ALL_ENDED || j->death == DEPEND_RUN) {
                 drop(j, k);
                 j->status = j->wait_count ? STATUS_BLOCKED : STATUS_READY;
-            } else if (j->death == DEPEND_DIE) {
+            } else if (j->death == DEPEND_DIE || dead->status == STATUS_GONE) {
                 j->status = j->kept ? STATUS_DEAD : STATUS_GONE;
                 ended(m, j, false);
             }
@@ -151,10 +151,11 @@ static void cancel(struct model *m, struct model_job *j)
 
 static void delete (struct model *m, struct model_job *j)
 {
-    bool was_alive = UNENDED >> j->status & 1;
+    bool completed = j->status == STATUS_COMPLETED;
     assert_ok(engine_remove(m->rig->e, m->rig->now, j->id));
+    engine_gone(m->rig->e, j->id);
     j->status = STATUS_GONE;
-    if (was_alive)
+    if (!completed)
         ended(m, j, false);
 }
 

@@ -121,12 +121,27 @@ describe('a job that waits for others', () => {
         const [a, block, die] = await bulk(server, [{ queue }, { queue, depends_on: [0] },
             { queue, depends_on: [0], on_dependency_death: 'die' }]);
         assert.equal((await server.delete(`/jobs/${a.id}`)).status, 204);
+        const ended = await server.job(block.id);
+        assert.equal(ended.reason,
+            `dead: job ${a.id}, which it waited for, has not completed and is no longer there`);
+        assert.equal(ended.resolution, 'dependency-dead');
+        assert.equal(await statusOf(server, die.id), 'dead');
+        assert.equal((await server.post(`/jobs/${block.id}/retry`)).json.status, 'ready');
+    });
+
+    it('waits_for_a_deleted_one_until_that_cannot_be_undone', async () => {
+        const queue = queueName();
+        const [a, block] = await bulk(server, [{ queue }, { queue, depends_on: [0] }]);
+        const removed = await server.delete(`/jobs?id=${a.id}&undo=1h`);
+        assert.equal(removed.status, 200, removed.text);
         assert.equal((await server.job(block.id)).reason,
             `blocked: job ${a.id}, which it waits for, was deleted`);
-        assert.equal(await statusOf(server, die.id), 'dead');
         const freed = await server.patch(`/jobs/${block.id}`, { depends_on: null });
         assert.equal(freed.status, 200, freed.text);
         assert.equal(freed.json.status, 'ready');
+        const [b, other] = await bulk(server, [{ queue }, { queue, depends_on: [0] }]);
+        await server.delete(`/jobs?id=${b.id}&undo=1s`);
+        await until(async () => await statusOf(server, other.id) === 'dead');
     });
 
     it('may_be_changed_canceled_and_deleted', async () => {

@@ -3,6 +3,7 @@
 /* Commands about one job, or a few that are named. */
 
 #include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "core/job_fields.h"
 #include "store/log_postgres.h"
 
@@ -140,9 +141,17 @@ void embedded_rerun(struct embedded *b, const struct command *c, struct reply *r
         engine_rerun(b->engine, b->now, c->rerun.id, how, &b->building->arena, reply_job(b, r));
 }
 
+struct err embedded_remove_job(struct embedded *b, struct id id, bool for_good)
+{
+    TRY(engine_remove(b->engine, b->now, id));
+    if (for_good)
+        engine_gone(b->engine, id);
+    return err_none();
+}
+
 void embedded_remove(struct embedded *b, const struct command *c, struct reply *r)
 {
-    r->err = engine_remove(b->engine, b->now, c->id);
+    r->err = embedded_remove_job(b, c->id, true);
 }
 
 void embedded_aliases(struct embedded *b, const struct command *c, struct reply *r)

@@ -176,7 +176,7 @@ struct err embedded_scan_change(struct embedded *b, struct scan *scan, struct id
     struct job job;
     switch (scan->kind) {
     case CMD_REMOVE_WHERE:
-        return engine_remove(b->engine, b->now, id);
+        return embedded_remove_job(b, id, scan->list.undo.ms <= 0);
     case CMD_PATCH_WHERE:
         return engine_patch(b->engine, b->now, id, scan->list.patch, scratch, &job);
     case CMD_CANCEL_WHERE:

@@ -184,6 +184,22 @@ static struct err undo_value(struct embedded *b, struct str value, struct arena 
     return err;
 }
 
+/* What it took away can no longer come back: nobody goes on waiting for that. */
+static void tell_gone(struct embedded *b, struct record_key key)
+{
+    struct arena scratch = {0};
+    struct batch beside = {0};
+    struct undo_entry entry;
+    struct str value;
+    bool found = false;
+    struct err err = embedded_read_key(b, key, &scratch, &found, &value);
+    if (err.code == ERR_OK && found && record_read_undo(value, &entry, &beside).code == ERR_OK &&
+        entry.gone)
+        engine_gone(b->engine, entry.was.id);
+    batch_fini(&beside);
+    arena_fini(&scratch);
+}
+
 static struct err undo_one(struct embedded *b, struct bulk_operation *op, enum undo_outcome *out)
 {
     struct arena scratch = {0};
@@ -201,6 +217,8 @@ static struct err undo_one(struct embedded *b, struct bulk_operation *op, enum u
         u->outcomes[*out]++;
         u->next++;
         batch_delete(&b->building->batch, record_key_view(&key));
+        if (*out != UNDO_DONE && op->kind == OPERATION_DELETE)
+            tell_gone(b, key);
     }
     arena_fini(&scratch);
     return err;
@@ -291,8 +309,12 @@ void embedded_operation_undo(struct embedded *b, const struct command *c, struct
 static bool sweep(struct embedded *b, struct bulk_operation *op)
 {
     struct operation_undo *u = &op->undo;
-    for (int i = 0; i < SWEEP_PER_TURN && u->next < u->entries; i++, u->next++) {
+    bool tells = op->kind == OPERATION_DELETE && engine_has_dependants(b->engine);
+    int most = tells ? UNDO_PER_TURN : SWEEP_PER_TURN;
+    for (int i = 0; i < most && u->next < u->entries; i++, u->next++) {
         struct record_key key = record_undo_key(op->number, u->next);
+        if (tells)
+            tell_gone(b, key);
         batch_delete(&b->building->batch, record_key_view(&key));
     }
     if (!operation_keeps(op))

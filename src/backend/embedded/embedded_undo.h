@@ -26,4 +26,7 @@ void embedded_undo_expire_all(struct embedded *b);
 bool embedded_undo_due(const struct embedded *b, instant *at);
 NODISCARD struct err embedded_undo_recover(struct embedded *b);
 
+/* embedded_job.c. Deletes a job; for_good: it cannot be undone. */
+NODISCARD struct err embedded_remove_job(struct embedded *b, struct id id, bool for_good);
+
 #endif
