@@ -23,6 +23,7 @@ struct copies {
     struct err result, failure;
     uint64_t durable, opened_at;
     bool opened; /* before: this is a reopen */
+    bool full;
 };
 
 static struct copies *copy_of(const struct store *s)
@@ -117,7 +118,8 @@ NODISCARD static struct err open_copy(struct copies *c)
         c->opened_at = place.seq;
     c->opened = true;
     enum rocks_foreign_start start = copy_mark_judge(k->tables ? &k->mark : NULL, 0, &place);
-    if (start == ROCKS_FOREIGN_LOST && !c->settings.accept_loss)
+    bool accepted = c->settings.accept_loss || k->mark.epoch <= place.accepted;
+    if (start == ROCKS_FOREIGN_LOST && !accepted)
         return err_make(ERR_POSTGRES_LOST, "batch %lu of epoch %lu is not there", k->mark.number,
                         k->mark.epoch);
     if (start != ROCKS_FOREIGN_KEPT)
@@ -172,6 +174,7 @@ void copy_commit_step(struct store *s)
     buf_fini(&bytes);
     if (e.code == ERR_OK)
         e = log_wait(c->log, number);
+    c->full = e.code == ERR_DISK_FULL;
     if (e.code != ERR_OK) {
         end(c, err_of_log(e));
         return;
@@ -308,6 +311,11 @@ static void close_copy(struct store *s)
     if (c->log)
         log_close(c->log);
     free(c);
+}
+
+bool copy_is_full(const struct store *s)
+{
+    return copy_of(s)->full;
 }
 
 uint64_t copy_durable(const struct store *s)

@@ -28,6 +28,8 @@ struct copy_settings {
 NODISCARD struct err copy_open(const struct copy_settings *settings, struct store **out);
 /* One look at what there is to commit, on the fiber for that. */
 void copy_commit_step(struct store *s);
+/* Whether PostgreSQL had no room for the last batch. */
+bool copy_is_full(const struct store *s);
 /* The last batch that is durable. */
 uint64_t copy_durable(const struct store *s);
 

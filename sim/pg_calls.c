@@ -236,11 +236,11 @@ struct err pg_shard_take(struct pg *pg, int shard, const struct pg_shard *seen, 
     return err_none();
 }
 
-struct err pg_shard_beat(struct pg *pg, int shard, uint64_t epoch)
+struct err pg_shard_beat(struct pg *pg, int shard, uint64_t epoch, uint64_t seq)
 {
     (void)shard;
     mono from = pg_now();
-    TRY(call(pg, (struct pstatement){.verb = P_BEAT, .epoch = epoch}, NULL));
+    TRY(call(pg, (struct pstatement){.verb = P_BEAT, .epoch = epoch, .number = seq}, NULL));
     servers_leased(pg->process, from);
     return err_none();
 }
@@ -260,6 +260,52 @@ struct err pg_shard_settle(struct pg *pg, int shard, uint64_t epoch, uint64_t *s
     return err_none();
 }
 
+struct err pg_shard_waits(struct pg *pg, int backend, bool *waits)
+{
+    struct pstatement *s;
+    (void)backend;
+    TRY(call(pg, (struct pstatement){.verb = P_WAITS}, &s));
+    *waits = s->answer;
+    return err_none();
+}
+
+int pg_backend(const struct pg *pg)
+{
+    (void)pg;
+    return 1;
+}
+
+/* --- pg_alarm.h --- */
+
+struct err pg_alarm_read(struct pg *pg, int shard, const struct pg_seen *seen, struct pg_alarm *out)
+{
+    struct pstatement *s;
+    (void)shard;
+    TRY(call(pg, (struct pstatement){.verb = P_ALARM, .epoch = seen->epoch, .number = seen->seq},
+             &s));
+    *out = s->alarm;
+    return err_none();
+}
+
+struct err pg_alarm_raise(struct pg *pg, int shard, const char *server, const struct pg_seen *seen,
+                          const char *why)
+{
+    (void)shard;
+    (void)server;
+    (void)why;
+    return call(pg, (struct pstatement){.verb = P_RAISE, .epoch = seen->epoch, .number = seen->seq},
+                NULL);
+}
+
+struct err pg_alarm_accept(struct pg *pg, int shard, const char *server, const struct pg_seen *seen)
+{
+    (void)shard;
+    (void)server;
+    return call(pg, (struct pstatement){.verb = P_ACCEPT, .epoch = seen->epoch}, NULL);
+}
+
+/* --- the rest of pg_shard.h --- */
+
 struct err pg_shard_secret(struct pg *pg, int shard, unsigned char out[PG_SECRET_BYTES])
 {
     (void)shard;
@@ -273,15 +319,10 @@ struct err pg_durability_read(struct pg *pg, struct pg_durability *out)
     return call(pg, (struct pstatement){.verb = P_PLAIN}, NULL);
 }
 
-struct err pg_servers_note(struct pg *pg, int shard, const char *name, const char *address,
-                           const char *version, const char *role, bool starting)
+struct err pg_servers_note(struct pg *pg, int shard, const struct pg_servers_self *self)
 {
     (void)shard;
-    (void)name;
-    (void)address;
-    (void)version;
-    (void)role;
-    (void)starting;
+    (void)self;
     return call(pg, (struct pstatement){.verb = P_PLAIN}, NULL);
 }
 

@@ -109,9 +109,84 @@ static enum err_code settle(const struct pdouble *p, struct pstatement *s)
     return ERR_OK;
 }
 
+static bool knows(const struct pstate *n, uint64_t epoch)
+{
+    for (unsigned i = 0; i < n->epoch_count; i++)
+        if (n->epochs[i].epoch == epoch)
+            return true;
+    return false;
+}
+
+/* The last batch that may be of that epoch. */
+static uint64_t last_of(const struct pstate *n, uint64_t epoch)
+{
+    for (unsigned i = 0; i < n->epoch_count; i++)
+        if (n->epochs[i].epoch > epoch)
+            return n->epochs[i].first_seq - 1;
+    return n->seq;
+}
+
+/* As tenax.lacks. */
+static bool lacks(const struct pstate *n, uint64_t epoch, uint64_t seq)
+{
+    bool gone = n->epoch_count && epoch > n->epochs[0].epoch && !knows(n, epoch);
+    return epoch > n->accepted &&
+           (n->epoch < epoch || n->seq < seq || gone || last_of(n, epoch) < seq);
+}
+
+static void raise_alarm(struct pdouble *p, const struct pstatement *s)
+{
+    struct pstate *n = &p->now;
+    if (n->alarm.epoch || n->accepted >= s->epoch)
+        return;
+    n->alarm = (struct pg_seen){.epoch = s->epoch, .seq = s->number};
+    keep(p);
+    servers_notify();
+}
+
+static void begin_epoch(struct pstate *n, uint64_t epoch)
+{
+    must(n->epoch_count < EPOCHS_MAX);
+    n->epochs[n->epoch_count].epoch = epoch;
+    n->epochs[n->epoch_count++].first_seq = n->seq + 1;
+}
+
+static void accept(struct pdouble *p, const struct pstatement *s)
+{
+    struct pstate *n = &p->now;
+    uint64_t fresh = n->lease_epoch > s->epoch ? n->lease_epoch : s->epoch;
+    fresh = (fresh > n->alarm.epoch ? fresh : n->alarm.epoch) + 16777216;
+    n->epoch = n->lease_epoch = n->accepted = fresh;
+    n->beat += 1 + draw(p, 1000);
+    n->owned = false;
+    n->alarm = (struct pg_seen){0};
+    begin_epoch(n, fresh);
+    keep(p);
+}
+
+static void read_alarm(const struct pdouble *p, struct pstatement *s)
+{
+    s->alarm = (struct pg_alarm){.cluster = "one",
+                                 .raised = p->now.alarm.epoch,
+                                 .lacks = lacks(&p->now, s->epoch, s->number)};
+}
+
+/* Whether a commit of that server has come, and waits. */
+static bool waits(const struct pdouble *p, int node)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct pstatement *s = p->under_way[i];
+        if (s->verb == P_COMMIT && s->node == node && s->executes && s->from)
+            return true;
+    }
+    return false;
+}
+
 static enum err_code take(struct pdouble *p, struct pstatement *s)
 {
     struct pstate *n = &p->now;
+    if (n->alarm.epoch)
+        return ERR_POSTGRES_LOST;
     if (n->lease_epoch != s->epoch || n->beat != s->number)
         return ERR_CONFLICT;
     s->answer = n->lease_epoch = n->epoch = s->epoch + 1 + draw(p, 1048576);
@@ -119,9 +194,7 @@ static enum err_code take(struct pdouble *p, struct pstatement *s)
     n->owned = true;
     n->owner = s->node;
     n->lease = s->lease;
-    must(n->epoch_count < EPOCHS_MAX);
-    n->epochs[n->epoch_count].epoch = n->epoch;
-    n->epochs[n->epoch_count++].first_seq = n->seq + 1;
+    begin_epoch(n, n->epoch);
     keep(p);
     servers_taken(s->node, s->answer);
     return ERR_OK;
@@ -129,6 +202,10 @@ static enum err_code take(struct pdouble *p, struct pstatement *s)
 
 static enum err_code beat(struct pdouble *p, const struct pstatement *s)
 {
+    if (p->now.alarm.epoch)
+        return ERR_POSTGRES_LOST;
+    if (p->now.epoch == s->epoch && p->now.seq < s->number)
+        return ERR_POSTGRES_LOST;
     if (p->now.lease_epoch != s->epoch || !p->now.owned)
         return fence(p, s->epoch, false);
     p->now.beat += 1 + draw(p, 1000);
@@ -150,12 +227,11 @@ static void place(const struct pdouble *p, struct pstatement *s)
 {
     const struct pstate *n = &p->now;
     struct pg_log_place *out = &s->place;
-    *out = (struct pg_log_place){.cluster = "one", .seq = n->seq, .last = n->seq};
-    for (unsigned i = n->epoch_count; i-- > 0;) {
-        out->known |= n->epochs[i].epoch == s->epoch;
-        if (n->epochs[i].epoch > s->epoch)
-            out->last = n->epochs[i].first_seq - 1;
-    }
+    *out = (struct pg_log_place){.cluster = "one",
+                                 .seq = n->seq,
+                                 .known = knows(n, s->epoch),
+                                 .last = last_of(n, s->epoch),
+                                 .accepted = n->accepted};
 }
 
 static void read_shard(const struct pdouble *p, struct pg_shard *out)
@@ -201,6 +277,18 @@ static void execute(struct pdouble *p, struct pstatement *s)
     case P_INBOX:
         memcpy(s->inbox, p->now.inbox, sizeof s->inbox);
         s->inbox_count = p->now.inbox_count;
+        break;
+    case P_ALARM:
+        read_alarm(p, s);
+        break;
+    case P_WAITS:
+        s->answer = waits(p, s->node);
+        break;
+    case P_RAISE:
+        raise_alarm(p, s);
+        break;
+    case P_ACCEPT:
+        accept(p, s);
         break;
     case P_BEAT:
         s->code = beat(p, s);

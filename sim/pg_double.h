@@ -2,9 +2,10 @@
 #ifndef SIM_PG_DOUBLE_H
 #define SIM_PG_DOUBLE_H
 
-/* A double of PostgreSQL and of the functions of the schema `tenax`: commit, settle, take, beat and
- * release of postgres/functions.sql, and the inbox. It has one shard. The calls of postgres/pg.h,
- * pg_shard.h and pg_log.h that the real member and the real log make end here (pg_calls.c).
+/* A double of PostgreSQL and of the functions of the schema `tenax`: commit, settle, take, beat,
+ * release and those of the alarm of postgres/functions.sql, and the inbox. It has one shard. The
+ * calls of postgres/pg.h, pg_shard.h, pg_alarm.h and pg_log.h that the real member and the real log
+ * make end here (pg_calls.c).
  *
  * A statement is on its way for a while, may wait for another that has the row of the shard, takes
  * effect at one moment, which is that of its durability, and its answer is on its way again. Where
@@ -13,8 +14,8 @@
 #include "base/buf.h"
 #include "base/id.h"
 #include "base/rng.h"
+#include "postgres/pg_alarm.h"
 #include "postgres/pg_log.h"
-#include "postgres/pg_shard.h"
 
 #define MS INT64_C(1000000) /* nanoseconds of the world's time, which nobody's clock shows */
 
@@ -36,7 +37,8 @@ struct pinbox {
 /* All that it knows but for the log, whose rows up to seq belong to it. */
 struct pstate {
     uint64_t epoch, seq;
-    uint64_t lease_epoch, beat;
+    uint64_t lease_epoch, beat, accepted;
+    struct pg_seen alarm; /* what is lacking; epoch 0: there is no alarm */
     bool owned;
     int owner;
     span lease;
@@ -57,16 +59,20 @@ enum pverb {
     P_EACH,
     P_FIRST,
     P_INBOX,
+    P_ALARM,
+    P_WAITS,
+    P_RAISE,
     P_BEAT,
     P_RELEASE,
     P_SETTLE,
     P_TAKE,
+    P_ACCEPT,
     P_COMMIT,
 };
 
 struct pstatement {
     enum pverb verb;
-    uint64_t epoch, number; /* number: a batch, or a beat */
+    uint64_t epoch, number; /* number: a batch, or the beat that was seen */
     struct str batch;
     int64_t rows[INBOX_MAX];
     size_t row_count;
@@ -75,6 +81,7 @@ struct pstatement {
     /* The answer: */
     enum err_code code;
     uint64_t answer;
+    struct pg_alarm alarm;
     struct pg_shard shard;
     struct pg_log_place place;
     const struct prow **log;

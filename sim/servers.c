@@ -50,10 +50,20 @@ void servers_committed(int node, const struct prow *row)
 void servers_taken(int node, uint64_t epoch)
 {
     trace_line("%d has taken epoch %lu", node, epoch);
+    PROMISE(!sworld->pg.now.alarm.epoch, "LOST", "server %d takes the jobs amid an alarm", node);
     sworld->taken = epoch;
 }
 
 /* --- time --- */
+
+/* A loop that hangs does nothing, and its threads go on. */
+static int64_t wake_of(const struct snode *n, int fiber)
+{
+    const struct process *p = n->process;
+    int64_t at = fiber_wake_at(p->fibers[fiber]);
+    bool hangs = fiber == F_MAIN && !p->dead && at != FIBER_NEVER && at < n->hung_until;
+    return hangs ? n->hung_until : at;
+}
 
 static int64_t due_of(const struct snode *n)
 {
@@ -62,7 +72,7 @@ static int64_t due_of(const struct snode *n)
     if (!p)
         return n->start_at;
     for (int i = 0; i < FIBERS; i++)
-        at = fiber_wake_at(p->fibers[i]) < at ? fiber_wake_at(p->fibers[i]) : at;
+        at = wake_of(n, i) < at ? wake_of(n, i) : at;
     if (at != FIBER_NEVER && !p->dead && at < n->frozen_until)
         at = n->frozen_until;
     return at;
@@ -74,6 +84,13 @@ static void drop_copy(struct copy *k)
     *k = (struct copy){0};
 }
 
+static void lose_disk(struct snode *n)
+{
+    if (n->copy.tables)
+        drop_copy(&n->copy);
+    n->seen = (struct pg_seen){0};
+}
+
 static void run_node(int node)
 {
     struct snode *n = &sworld->nodes[node];
@@ -83,14 +100,14 @@ static void run_node(int node)
         return;
     }
     for (int i = 0; i < FIBERS; i++)
-        if (fiber_wake_at(p->fibers[i]) <= sworld->now)
+        if (wake_of(n, i) <= sworld->now)
             fiber_run(p->fibers[i]);
     if (!process_has_ended(p))
         return;
     process_free(p);
     n->process = NULL;
-    if (n->machine_lost && n->copy.tables)
-        drop_copy(&n->copy);
+    if (n->machine_lost)
+        lose_disk(n);
     n->machine_lost = false;
 }
 
@@ -145,6 +162,15 @@ static void freeze(struct snode *n)
                (long)((n->frozen_until - sworld->now) / MS));
 }
 
+static void hang(struct snode *n)
+{
+    n->hung_from = sworld->now;
+    n->hung_until = sworld->now + some_ms((uint64_t)sworld->lease.ms * 8);
+    sworld->tally.hangs++;
+    trace_line("the loop of %ld hangs for %ld ms", (long)(n - sworld->nodes),
+               (long)((n->hung_until - sworld->now) / MS));
+}
+
 static void cut_off(struct snode *n)
 {
     n->cut_off_until = sworld->now + some_ms((uint64_t)sworld->lease.ms * 3);
@@ -169,6 +195,16 @@ static void step_down(const struct snode *n)
     n->process->leaving = true;
 }
 
+/* PostgreSQL has nothing after that batch any more. */
+static void note_ahead(uint64_t seq)
+{
+    for (int i = 0; i < NODES; i++) {
+        struct process *p = sworld->nodes[i].process;
+        if (p && p->answers && p->acked > seq && !p->ahead_since)
+            p->ahead_since = sworld->now;
+    }
+}
+
 static void end_postgres(bool lossy)
 {
     struct pdouble *p = &sworld->pg;
@@ -181,6 +217,7 @@ static void end_postgres(bool lossy)
     trace_line("PostgreSQL ends at %lu, comes back at %lu, epoch %lu", before, p->now.seq,
                p->now.epoch);
     if (lossy) {
+        note_ahead(p->now.seq);
         sworld->taken = p->now.epoch;
         clients_fell_back(p->now.seq);
     }
@@ -211,6 +248,8 @@ static void disturb(void)
         sworld->pg.full = !sworld->pg.full;
     else if (what < 230)
         sworld->pg.full = false;
+    else if (what < 240)
+        hang(n);
 }
 
 static void heal(void)
@@ -222,7 +261,7 @@ static void heal(void)
     w->pg.slow_ms = 1;
     w->pg.away_until = 0;
     for (int i = 0; i < NODES; i++)
-        w->nodes[i].frozen_until = w->nodes[i].cut_off_until = 0;
+        w->nodes[i].frozen_until = w->nodes[i].cut_off_until = w->nodes[i].hung_until = 0;
 }
 
 /* --- the simulation --- */
@@ -248,6 +287,9 @@ static void begin_node(struct snode *n)
     if (servers_chance(60))
         n->wall_ms = (int64_t)servers_draw((uint64_t)(10 * YEARS_MS)) - 5 * YEARS_MS;
     n->start_at = some_ms(servers_chance(70) ? 50 : 5000);
+    n->lease = sworld->lease;
+    if (servers_chance(40))
+        n->lease.ms = 400 + (int64_t)servers_draw(4000);
 }
 
 static void begin(struct sworld *w, uint64_t seed)
@@ -310,9 +352,10 @@ uint64_t servers_simulate(uint64_t seed, uint64_t steps, bool print)
     heal();
     clients_finish();
     trace_line(
-        "%u owners, %u alarms, %u anew, %u kills, %u freezes, %u answers, %lu commits, %lu fenced",
-        w.tally.owners, w.tally.alarms, w.tally.anew, w.tally.kills, w.tally.freezes,
-        w.tally.answers, w.pg.commits, w.pg.fenced);
+        "%u owners, %u alarms, %u accepted, %u anew, %u kills, %u freezes, %u hangs, %u answers, "
+        "%lu commits, %lu fenced",
+        w.tally.owners, w.tally.alarms, w.tally.accepted, w.tally.anew, w.tally.kills,
+        w.tally.freezes, w.tally.hangs, w.tally.answers, w.pg.commits, w.pg.fenced);
     end(&w);
     ignore_leaks(false);
     return trace_hash();

@@ -21,12 +21,16 @@
 /* Any answer, and any delivery. */
 static void judge_moment(const struct process *p)
 {
-    int64_t left = p->leased_from.ns + sworld->lease.ms * MS - pg_now().ns;
+    int64_t lease = sworld->nodes[p->node].lease.ms * MS;
+    int64_t left = p->leased_from.ns + lease - pg_now().ns;
     PROMISE(p->answers, "LEASE", "server %d answers without the jobs", p->node);
     PROMISE(left > 0, "LEASE", "server %d answers %ld ms after its lease", p->node,
             (long)(-left / MS));
     PROMISE(!sworld->alike || sworld->pg.falls || p->epoch >= sworld->taken, "LEASE",
             "server %d answers in epoch %lu, and %lu was taken", p->node, p->epoch, sworld->taken);
+    PROMISE(!p->ahead_since || sworld->now - p->ahead_since <= 2 * lease, "LOST",
+            "server %d answers, and PostgreSQL has lost what it had acknowledged %ld ms ago",
+            p->node, (long)((sworld->now - p->ahead_since) / MS));
     sworld->tally.answers++;
 }
 

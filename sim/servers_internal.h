@@ -31,8 +31,10 @@ struct process {
     uint64_t epoch;
     struct backend *backend;
     struct store *store;
-    mono leased_from; /* before the newest renewal was asked for; 0: there was none */
-    uint64_t acked;   /* the last batch of which something was acknowledged */
+    mono leased_from;    /* before the newest renewal was asked for; 0: there was none */
+    uint64_t acked;      /* the last batch of which something was acknowledged */
+    bool accept;         /* it may go on with what PostgreSQL has */
+    int64_t ahead_since; /* PostgreSQL has lost what it had acknowledged; 0: it has not */
     struct {
         struct pinbox rows[INBOX_MAX];
         size_t count, unanswered;
@@ -47,8 +49,11 @@ struct snode {
     struct process *process;    /* NULL: it does not run */
     int64_t start_at, not_before_ms;
     int64_t frozen_until, cut_off_until;
-    bool accept;       /* it may go on with what PostgreSQL has */
-    bool machine_lost; /* its disk is empty when the process has ended */
+    int64_t hung_from, hung_until; /* its loop alone */
+    span lease;
+    struct pg_seen seen; /* on its disk */
+    bool accept;         /* its next start is told to go on with what PostgreSQL has */
+    bool machine_lost;   /* its disk is empty when the process has ended */
 };
 
 enum knowledge { UNSURE, SURE, NEVER };
@@ -97,7 +102,7 @@ struct sworld {
     int64_t now; /* nanoseconds */
     struct pdouble pg;
     struct snode nodes[NODES];
-    span lease;
+    span lease; /* about which those of the servers are */
     struct backend_settings settings;
     unsigned faults; /* percent of steps in which something may go wrong */
     bool falls;      /* PostgreSQL may lose commits */
@@ -115,7 +120,7 @@ struct sworld {
     struct id list_after;
     unsigned unfinished; /* jobs of the list so far */
     struct {
-        unsigned owners, alarms, anew, kills, freezes, answers;
+        unsigned owners, alarms, accepted, anew, kills, freezes, hangs, answers;
     } tally;
 };
 

@@ -141,8 +141,14 @@ int64_t servers_cut_off_for(const struct process *p)
     return left > 0 ? left : 0;
 }
 
+/* Whoever renews the lease of a loop that does nothing keeps all others out. */
 void servers_leased(struct process *p, mono from)
 {
+    const struct snode *n = node_of(p);
+    int64_t hung = sworld->now < n->hung_until ? sworld->now - n->hung_from : 0;
+    PROMISE(!p->answers || hung <= n->lease.ms * MS, "PROGRESS",
+            "server %d renews its lease, and its loop has hung for %ld ms", p->node,
+            (long)(hung / MS));
     p->leased_from = from;
 }
 
@@ -155,6 +161,13 @@ void servers_notify(void)
 }
 
 /* --- the member and the other threads --- */
+
+static void keep_seen(void *ctx, const struct pg_seen *seen)
+{
+    struct process *p = ctx;
+    if (!p->dead)
+        node_of(p)->seen = *seen;
+}
 
 static void changed(void *ctx)
 {
@@ -242,7 +255,7 @@ NODISCARD static struct err stand_by(struct process *p)
 static void check_copy(const struct process *p, const struct copy_mark *before)
 {
     const struct prow *row = pdouble_row(pdouble, before->number);
-    if (!before->own || node_of(p)->accept)
+    if (!before->own || p->accept || before->epoch <= sworld->pg.now.accepted)
         return;
     PROMISE(row && row->epoch == before->epoch, "LOST",
             "server %d goes on with a copy that has batch %lu of epoch %lu", p->node,
@@ -259,12 +272,11 @@ NODISCARD static struct err open_backend(struct process *p)
                                                .owned_until = member_owned_until,
                                                .connections = member_connections,
                                                .ctx = p->member},
-                                       .accept_loss = n->accept,
+                                       .accept_loss = p->accept,
                                        .notify = wake_main,
                                        .ctx = p};
     TRY(copy_open(&copy, &p->store));
     check_copy(p, &before);
-    n->accept = false;
     p->acked = copy_durable(p->store);
     const struct env env = {.now = wall_now,
                             .ticks = ticks,
@@ -285,7 +297,10 @@ NODISCARD static struct err turn(struct process *p)
         return err_make(ERR_FENCED, "this server owns the jobs no more");
     if (!p->stopping)
         clients_submit_inbox(p);
-    return backend_turn(p->backend);
+    TRY(backend_turn(p->backend));
+    if (member_turned(p->member, copy_durable(p->store), copy_is_full(p->store)))
+        backend_beat(p->backend);
+    return err_none();
 }
 
 /* The wall clock may be anywhere: at most a second at a time. */
@@ -324,12 +339,24 @@ NODISCARD static struct err serve(struct process *p)
 /* After the last answer. */
 static void release(struct process *p)
 {
-    int64_t limit = local_ns(p) + sworld->lease.ms * MS;
+    int64_t limit = local_ns(p) + node_of(p)->lease.ms * MS;
     p->answers = false;
     atomic_store(&p->member->release, true);
     fiber_wake(p->fibers[F_MEMBER], sworld->now);
     while (!p->dead && member_role_of(p->member) == MEMBER_OWNER && local_ns(p) < limit)
         servers_rest();
+}
+
+/* As member_raise_alarm. */
+static void raise_alarm(struct process *p, const char *why)
+{
+    struct pg *pg;
+    const struct pg_seen seen = {.epoch = p->epoch, .seq = p->acked};
+    if (p->epoch == 0 || pg_open(&(struct pg_settings){.timeout = {5000}}, &pg).code != ERR_OK)
+        return; /* whoever has not owned the jobs has raised it when it noticed */
+    struct err e = pg_alarm_raise(pg, 0, "server", &seen, why);
+    trace_line("%d raises the alarm: %s", p->node, e.code ? e.msg : "ok");
+    pg_close(pg);
 }
 
 /* What follows, as server/serve_roles.c decides it. */
@@ -344,14 +371,16 @@ static void conclude(struct process *p, const struct err *e)
         PROMISE(sworld->pg.falls > 0, "LOST", "server %d says that commits are lost: %s", p->node,
                 e->msg);
         sworld->tally.alarms++;
-        n->accept = true; /* the operator has looked */
+        raise_alarm(p, e->msg);
+        n->accept = servers_chance(30); /* the operator has looked */
+        sworld->tally.accepted += n->accept;
         n->start_at = sworld->now + (int64_t)servers_draw(3000 * MS);
         n->not_before_ms = 0;
         break;
     case HANDOVER_ANEW:
         sworld->tally.anew++;
         n->start_at = sworld->now + (int64_t)servers_draw(50 * MS);
-        n->not_before_ms = p->answers ? 0 : 2 * sworld->lease.ms;
+        n->not_before_ms = p->answers && !p->member->state.stalled ? 0 : 2 * n->lease.ms;
         break;
     case HANDOVER_STOP:
         PROMISE(false, "I5", "server %d stops: %s", p->node, e->msg);
@@ -389,11 +418,16 @@ void process_start(int node)
     struct process *p = ALLOC(struct process);
     p->node = node;
     p->number = ++sworld->processes;
+    p->accept = n->accept;
+    n->accept = false;
     p->member = ALLOC(struct member);
     int64_t local = n->base_ns + sworld->now + sworld->now / 1000000 * n->drift_ppm;
     const struct member_settings settings = {.name = "server",
                                              .address = "address",
-                                             .lease = sworld->lease,
+                                             .lease = n->lease,
+                                             .accept = p->accept,
+                                             .seen = n->seen,
+                                             .keep = keep_seen,
                                              .not_before = {local + n->not_before_ms * MS},
                                              .patient = true,
                                              .changed = changed,

@@ -73,11 +73,20 @@ static const struct shape_member clock_members[] = {
 };
 static const struct shape clock_shape = {SHAPE_MEMBERS(clock_members)};
 
+/* A commit that takes longer is said to hang. */
+#define COMMIT_MS 500
+
+static bool commits_hang(const void *reply)
+{
+    return ((const struct reply *)reply)->status.committing.ms >= COMMIT_MS;
+}
+
 static void write_health(struct buf *b, const void *reply)
 {
     const struct reply *r = reply;
     buf_str(b, !r->status.readable   ? STR("\"unreadable\"")
                : !r->status.writable ? STR("\"read_only\"")
+               : commits_hang(r)     ? STR("\"commits_hang\"")
                                      : STR("\"ok\""));
 }
 
@@ -105,9 +114,17 @@ static bool is_standby(const void *health)
 }
 
 static const struct shape_member health_members[] = {
-    {MEMBER_MADE("status", ALWAYS, "string (ok|read_only|unreadable|no_owner)", write_health,
-                 "no_owner: this server is a standby, and nobody has the jobs")},
+    {MEMBER_MADE(
+        "status", ALWAYS,
+        "string (ok|read_only|unreadable|commits_hang|"
+        "no_owner|owner_silent)",
+        write_health,
+        "no_owner: this server is a standby, and nobody has the jobs; owner_silent: and the "
+        "owner does not answer")},
     {MEMBER(struct reply, status.failure, "failure", IF_SET, "why it is not ok")},
+    {MEMBER(struct reply, status.committing, "commit_under_way_ms", IF_SET,
+            "if it takes longer than half a second, and answers wait for it",
+            .is_set = commits_hang)},
     {MEMBER_OBJECT(struct reply, status.jobs, "jobs", IF_SET, &api_counts_shape, NULL,
                    .is_set = has_jobs)},
     {MEMBER(struct reply, status.memory.waiting_bytes, "index_bytes", IF_SET, NULL,
@@ -123,6 +140,9 @@ static const struct shape_member health_members[] = {
             .is_set = has_peers)},
     {MEMBER(struct health, servers.role, "owner", IF_SET,
             "of a standby: the URL of the owner, if there is one", .is_set = is_standby)},
+    {MEMBER(struct health, servers.role, "owner_status", IF_SET,
+            "of a standby: the status that the owner gives itself; silent: it does not answer",
+            .is_set = is_standby)},
     {MEMBER(struct health, servers.epoch, "epoch", IF_SET, "of the owner", .is_set = has_peers)},
     {MEMBER(struct health, servers.durability, "durability", IF_SET,
             "what an acknowledgement is worth", .is_set = has_peers)},
@@ -139,7 +159,8 @@ static void on_status(void *ctx, const struct reply *r)
     if (c->api->settings.cluster)
         c->api->settings.cluster(c->api->settings.cluster_ctx, &health.servers);
     /* A balancer must send enqueues elsewhere while nothing can be stored. */
-    api_reply_part(c, r, r->status.writable ? 200 : 503, &api_health_shape, &health);
+    api_reply_part(c, r, r->status.writable && !commits_hang(r) ? 200 : 503, &api_health_shape,
+                   &health);
 }
 
 const struct api_param api_health_params[] = {

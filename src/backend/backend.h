@@ -161,6 +161,7 @@ struct backend_vt {
     bool (*is_settling)(const struct backend *b);
     void (*stop)(struct backend *b);
     bool (*is_idle)(const struct backend *b);
+    void (*beat)(struct backend *b);
     void (*limit_handouts)(struct backend *b, uint64_t bytes);
     bool (*holds_back)(const struct backend *b);
     void (*submit)(struct backend *b, const struct command *c);
@@ -227,6 +228,12 @@ static inline void backend_stop(struct backend *b)
 static inline bool backend_is_idle(const struct backend *b)
 {
     return b->vt->is_idle(b);
+}
+
+/* The next turn commits something, if only that it was made. */
+static inline void backend_beat(struct backend *b)
+{
+    b->vt->beat(b);
 }
 
 /* From now on jobs are handed out only while those that were and have not come to their receivers

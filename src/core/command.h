@@ -391,6 +391,7 @@ struct reply {
         uint64_t damaged_jobs;        /* number of jobs set apart */
         uint64_t damaged_tables;      /* number of the store's files set apart */
         struct clock_state clock;
+        span committing; /* for so long a commit has been under way; 0: none is */
     } status;
     struct clock_reply clock;
     uint64_t events_since; /* EVENTS_PLACE */

@@ -23,9 +23,72 @@ BEGIN
             epoch_, seq_);
 END $$;
 
+-- Raises while there is an alarm: nobody owns the shard then.
+CREATE OR REPLACE FUNCTION tenax.heed(shard_ bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    a tenax.alarm;
+BEGIN
+    SELECT * INTO a FROM tenax.alarm WHERE shard = shard_;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'TX003', MESSAGE =
+            format('%s has found that commits are lost: %s', a.server, a.why);
+    END IF;
+END $$;
+
+-- Whether the shard lacks batch seq_, which somebody has seen when epoch_ was the newest epoch, and
+-- nobody has accepted that. Epochs of which so many were let go of that this one may be among them
+-- count as known.
+CREATE OR REPLACE FUNCTION tenax.lacks(shard_ bigint, epoch_ bigint, seq_ bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT epoch_ > s.accepted AND (s.epoch < epoch_ OR s.seq < seq_ OR
+            (epoch_ > (SELECT min(e.epoch) FROM tenax.epochs e WHERE e.shard = s.shard) AND NOT EXISTS
+                (SELECT FROM tenax.epochs e WHERE e.shard = s.shard AND e.epoch = epoch_)) OR
+            coalesce((SELECT min(e.first_seq) - 1 FROM tenax.epochs e
+                WHERE e.shard = s.shard AND e.epoch > epoch_), s.seq) < seq_)
+        FROM tenax.shard s WHERE s.shard = shard_
+$$;
+
+-- Raises the alarm, unless it was raised or the loss was accepted; others hear of it. epoch_ and
+-- seq_ are what the server knows of.
+CREATE OR REPLACE FUNCTION tenax.raise_alarm(shard_ bigint, server_ text, epoch_ bigint, seq_ bigint,
+    why_ text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO tenax.alarm (shard, server, epoch, seq, why)
+        SELECT s.shard, server_, epoch_, seq_, why_ FROM tenax.shard s
+            WHERE s.shard = shard_ AND s.accepted < epoch_
+        ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        PERFORM pg_notify('tenax_lease', shard_::text);
+    END IF;
+    RETURN FOUND;
+END $$;
+
+-- Ends the alarm: what servers know of epochs up to now, epoch_ among them, may be missing. The
+-- step is larger than that of several owners, so that no epoch that was lost is above it. Returns
+-- the epoch, which nobody owns; an owner is fenced off.
+CREATE OR REPLACE FUNCTION tenax.accept_loss(shard_ bigint, server_ text, epoch_ bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    fresh bigint;
+    last bigint;
+BEGIN
+    SELECT greatest(l.epoch, epoch_, coalesce(a.epoch, 0)) + 16777216 INTO fresh
+        FROM tenax.lease l LEFT JOIN tenax.alarm a USING (shard) WHERE l.shard = shard_ FOR UPDATE OF l;
+    UPDATE tenax.lease SET epoch = fresh, beat = beat + 1 + floor(random() * 1000)::bigint,
+            owner = NULL, address = NULL WHERE shard = shard_;
+    UPDATE tenax.epochs SET ended_at = now() WHERE shard = shard_ AND ended_at IS NULL;
+    UPDATE tenax.shard SET epoch = fresh, accepted = fresh WHERE shard = shard_ RETURNING seq INTO last;
+    INSERT INTO tenax.epochs (shard, epoch, first_seq, owner, ended_at)
+        VALUES (shard_, fresh, last + 1, server_ || ' accepts lost commits', now());
+    DELETE FROM tenax.alarm WHERE shard = shard_;
+    RETURN fresh;
+END $$;
+
 -- Appends batch seq_, which takes those rows of the inbox with it.
 CREATE OR REPLACE FUNCTION tenax.commit(shard_ bigint, epoch_ bigint, seq_ bigint, batch_ bytea,
-    inbox_ bigint[]) RETURNS void
+    inbox_ bigint[], sum_ bytea) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     slot smallint;
@@ -37,10 +100,10 @@ BEGIN
         PERFORM tenax.fence(shard_, epoch_, seq_ - 1);
     END IF;
     CASE slot
-        WHEN 0 THEN INSERT INTO tenax.log_0 VALUES (shard_, seq_, epoch_, batch_);
-        WHEN 1 THEN INSERT INTO tenax.log_1 VALUES (shard_, seq_, epoch_, batch_);
-        WHEN 2 THEN INSERT INTO tenax.log_2 VALUES (shard_, seq_, epoch_, batch_);
-        WHEN 3 THEN INSERT INTO tenax.log_3 VALUES (shard_, seq_, epoch_, batch_);
+        WHEN 0 THEN INSERT INTO tenax.log_0 VALUES (shard_, seq_, epoch_, batch_, sum_);
+        WHEN 1 THEN INSERT INTO tenax.log_1 VALUES (shard_, seq_, epoch_, batch_, sum_);
+        WHEN 2 THEN INSERT INTO tenax.log_2 VALUES (shard_, seq_, epoch_, batch_, sum_);
+        WHEN 3 THEN INSERT INTO tenax.log_3 VALUES (shard_, seq_, epoch_, batch_, sum_);
     END CASE;
     IF inbox_ IS NOT NULL THEN
         DELETE FROM tenax.inbox WHERE id = ANY (inbox_);
@@ -50,6 +113,14 @@ BEGIN
                 format('%s of the %s rows of the inbox are there', taken, cardinality(inbox_));
         END IF;
     END IF;
+END $$;
+
+-- The same for servers that know version 1 only.
+CREATE OR REPLACE FUNCTION tenax.commit(shard_ bigint, epoch_ bigint, seq_ bigint, batch_ bytea,
+    inbox_ bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM tenax.commit(shard_, epoch_, seq_, batch_, inbox_, NULL);
 END $$;
 
 -- Changes nothing, but is durable only after everything before it is, on standbys as well.
@@ -87,6 +158,7 @@ DECLARE
     fresh bigint := epoch_ + 1 + floor(random() * 1048576)::bigint;
     last bigint;
 BEGIN
+    PERFORM tenax.heed(shard_);
     UPDATE tenax.lease SET epoch = fresh, beat = beat + 1 + floor(random() * 1000)::bigint,
             owner = owner_, address = address_, lease_ms = lease_ms_
         WHERE shard = shard_ AND epoch = epoch_ AND beat = beat_;
@@ -108,6 +180,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     fresh bigint;
 BEGIN
+    PERFORM tenax.heed(shard_);
     -- Until the end of the transaction: a SET of the function would end before its commit.
     PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE tenax.lease SET beat = beat + 1 + floor(random() * 1000)::bigint
@@ -116,6 +189,17 @@ BEGIN
         PERFORM tenax.fence(shard_, epoch_, NULL);
     END IF;
     RETURN fresh;
+END $$;
+
+-- The same of an owner to which batch seq_ was acknowledged.
+CREATE OR REPLACE FUNCTION tenax.beat(shard_ bigint, epoch_ bigint, seq_ bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM tenax.shard WHERE shard = shard_ AND epoch = epoch_ AND seq < seq_;
+    IF FOUND THEN
+        PERFORM tenax.fence(shard_, epoch_, seq_);
+    END IF;
+    RETURN tenax.beat(shard_, epoch_);
 END $$;
 
 -- Gives the lease up; others hear of it. False if it was not held.
@@ -143,14 +227,22 @@ END $$;
 
 -- Brings records up to date: those keys have those values now, or are gone where a value is NULL.
 CREATE OR REPLACE FUNCTION tenax.flush(shard_ bigint, epoch_ bigint, keys_ bytea[], values_ bytea[],
-    gone_ bytea[]) RETURNS void
+    gone_ bytea[], sums_ bytea[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM tenax.hold(shard_, epoch_);
-    INSERT INTO tenax.records AS r SELECT shard_, k, v FROM unnest(keys_, values_) AS t (k, v)
-        ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value
-        WHERE r.value IS DISTINCT FROM excluded.value;
+    INSERT INTO tenax.records AS r SELECT shard_, k, v, s FROM unnest(keys_, values_, sums_) AS t (k, v, s)
+        ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value, sum = excluded.sum
+        WHERE r.value IS DISTINCT FROM excluded.value OR r.sum IS DISTINCT FROM excluded.sum;
     DELETE FROM tenax.records WHERE shard = shard_ AND key = ANY (gone_);
+END $$;
+
+-- The same for servers that know version 1 only.
+CREATE OR REPLACE FUNCTION tenax.flush(shard_ bigint, epoch_ bigint, keys_ bytea[], values_ bytea[],
+    gone_ bytea[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM tenax.flush(shard_, epoch_, keys_, values_, gone_, NULL);
 END $$;
 
 -- Records hold everything up to that batch, and what was acknowledged before at_, in microseconds

@@ -218,6 +218,11 @@ bool pg_is_broken(const struct pg *pg)
     return pg->broken;
 }
 
+int pg_backend(const struct pg *pg)
+{
+    return PQbackendPID(pg->conn);
+}
+
 int pg_fd(const struct pg *pg)
 {
     return PQsocket(pg->conn);

@@ -58,6 +58,8 @@ void pg_until(struct pg *pg, mono deadline);
 void pg_until_asked(struct pg *pg, mono (*deadline)(void *ctx), void *ctx);
 /* Whether an error has broken it. */
 bool pg_is_broken(const struct pg *pg);
+/* By which process PostgreSQL serves it. */
+int pg_backend(const struct pg *pg);
 /* For whoever waits in poll until PostgreSQL sends something. */
 int pg_fd(const struct pg *pg);
 

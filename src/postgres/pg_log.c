@@ -126,7 +126,8 @@ struct err pg_log_place(struct pg *pg, int shard, uint64_t epoch, struct pg_log_
         "e.shard = s.shard AND e.epoch = $2::bigint)::int, (SELECT CASE WHEN count(*) >= 10000 "
         "THEN min(e.epoch) ELSE 0 END FROM tenax.epochs e WHERE e.shard = s.shard), "
         "coalesce((SELECT min(e.first_seq) - 1 FROM tenax.epochs e WHERE e.shard = s.shard AND "
-        "e.epoch > $2::bigint), s.seq) FROM tenax.shard s, tenax.schema_version v WHERE s.shard = "
+        "e.epoch > $2::bigint), s.seq), s.accepted FROM tenax.shard s, tenax.schema_version v "
+        "WHERE s.shard = "
         "$1::bigint"};
     struct pg_rows *rows;
     struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch)};
@@ -140,6 +141,7 @@ struct err pg_log_place(struct pg *pg, int shard, uint64_t epoch, struct pg_log_
         out->known = pg_get_int(rows, 0, 3);
         out->oldest = (uint64_t)pg_get_int(rows, 0, 4);
         out->last = (uint64_t)pg_get_int(rows, 0, 5);
+        out->accepted = (uint64_t)pg_get_int(rows, 0, 6);
     }
     pg_rows_free(rows);
     return any ? err_none() : err_make(ERR_NOT_FOUND, "there is no shard %d in PostgreSQL", shard);

@@ -32,9 +32,10 @@ NODISCARD struct err pg_log_first(struct pg *pg, int shard, uint64_t *first);
 struct pg_log_place {
     char cluster[16]; /* which schema it is: a UUID */
     uint64_t seq, flushed;
-    bool known;      /* the epoch */
-    uint64_t oldest; /* that is known, if earlier ones were let go of; or 0 */
-    uint64_t last;   /* batch of the epoch, if it is known, or of those before it */
+    bool known;        /* the epoch */
+    uint64_t oldest;   /* that is known, if earlier ones were let go of; or 0 */
+    uint64_t accepted; /* what copies have of this epoch, and of those before it, may be missing */
+    uint64_t last;     /* batch of the epoch, if it is known, or of those before it */
 };
 
 /* What PostgreSQL says to a copy that the owner of some epoch has made. ERR_NOT_FOUND: there is no

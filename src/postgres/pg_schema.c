@@ -20,7 +20,7 @@ struct step {
     int version;
     const char *file;
 };
-static const struct step steps[] = {{1, "tables.sql"}, {0}};
+static const struct step steps[] = {{1, "tables.sql"}, {2, "tables_2.sql"}, {0}};
 static const char *const programs[] = {"functions.sql", "enqueue.sql", "views.sql", "roles.sql",
                                        NULL};
 

@@ -7,7 +7,7 @@
 
 #include "postgres/pg.h"
 
-#define PG_SCHEMA_VERSION 1
+#define PG_SCHEMA_VERSION 2
 /* The oldest PostgreSQL that it works with. */
 #define PG_MAJOR_MIN 13
 

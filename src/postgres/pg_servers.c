@@ -9,20 +9,25 @@
 /* Nobody waits for a standby of PostgreSQL to hear of it: it may be away. */
 #define UNSYNCED "WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
 
-struct err pg_servers_note(struct pg *pg, int shard, const char *name, const char *address,
-                           const char *version, const char *role, bool starting)
+struct err pg_servers_note(struct pg *pg, int shard, const struct pg_servers_self *self)
 {
     static const struct pg_statement note = {
         "servers_note",
-        "INSERT INTO tenax.servers AS s (shard, name, address, version, role) SELECT $1::bigint, "
-        "$2::text, $3::text, $4::text, $5::text " UNSYNCED
+        "INSERT INTO tenax.servers AS s (shard, name, address, version, role, room) SELECT "
+        "$1::bigint, $2::text, $3::text, $4::text, $5::text, $6::bigint = 1 " UNSYNCED
         " ON CONFLICT (shard, name) DO UPDATE SET address = "
-        "excluded.address, version = excluded.version, role = excluded.role, seen = now(), started "
-        "= CASE WHEN $6::bigint = 1 THEN now() ELSE s.started END"};
-    struct pg_param params[] = {pg_number(shard),           pg_text(str_from(name)),
-                                pg_text(str_from(address)), pg_text(str_from(version)),
-                                pg_text(str_from(role)),    pg_number(starting)};
-    return pg_run(pg, &note, params, 6, NULL);
+        "excluded.address, version = excluded.version, role = excluded.role, room = excluded.room, "
+        "seen = now(), started = CASE WHEN $7::bigint = 1 THEN now() ELSE s.started END"};
+    struct pg_param params[] = {
+        pg_number(shard),
+        pg_text(str_from(self->name)),
+        pg_text(str_from(self->address)),
+        pg_text(str_from(self->version)),
+        pg_text(str_from(self->role)),
+        pg_number(self->room),
+        pg_number(self->starting),
+    };
+    return pg_run(pg, &note, params, 7, NULL);
 }
 
 struct err pg_servers_forget(struct pg *pg, int shard, const char *name)
@@ -54,6 +59,7 @@ static struct err visit_row(void *ctx, const struct pg_rows *row)
     copy(s.role, sizeof s.role, pg_get(row, 0, 3));
     s.since_started = (span){pg_get_int(row, 0, 4)};
     s.since_seen = (span){pg_get_int(row, 0, 5)};
+    s.room = pg_get_int(row, 0, 6);
     return v->fn(v->ctx, &s);
 }
 
@@ -64,7 +70,7 @@ struct err pg_servers_each(struct pg *pg, int shard,
         "servers_list",
         "SELECT name, address, version, role, (extract(epoch FROM now() - started) * "
         "1000)::bigint, "
-        "(extract(epoch FROM now() - seen) * 1000)::bigint FROM tenax.servers WHERE shard = "
+        "(extract(epoch FROM now() - seen) * 1000)::bigint, room FROM tenax.servers WHERE shard = "
         "$1::bigint ORDER BY name"};
     struct visit v = {fn, ctx};
     struct pg_param params[] = {pg_number(shard)};

@@ -78,11 +78,13 @@ NODISCARD static struct err call(struct pg *pg, const struct pg_statement *s, in
     return err_none();
 }
 
-struct err pg_shard_beat(struct pg *pg, int shard, uint64_t epoch)
+struct err pg_shard_beat(struct pg *pg, int shard, uint64_t epoch, uint64_t seq)
 {
-    static const struct pg_statement beat = {"shard_beat",
-                                             "SELECT tenax.beat($1::bigint, $2::bigint)"};
-    return call(pg, &beat, shard, epoch, NULL);
+    static const struct pg_statement beat = {
+        "shard_beat", "SELECT tenax.beat($1::bigint, $2::bigint, $3::bigint)"};
+    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch),
+                                pg_number((int64_t)seq)};
+    return pg_run(pg, &beat, params, 3, NULL);
 }
 
 struct err pg_shard_release(struct pg *pg, int shard, uint64_t epoch)
@@ -97,6 +99,20 @@ struct err pg_shard_settle(struct pg *pg, int shard, uint64_t epoch, uint64_t *s
     static const struct pg_statement settle = {"shard_settle",
                                                "SELECT tenax.settle($1::bigint, $2::bigint)"};
     return call(pg, &settle, shard, epoch, seq);
+}
+
+/* What it waits for is shown to whoever has the role of the backend. */
+struct err pg_shard_waits(struct pg *pg, int backend, bool *waits)
+{
+    static const struct pg_statement look = {
+        "shard_waits", "SELECT coalesce(bool_or(state = 'active' AND wait_event_type <> 'Client'), "
+                       "false) FROM pg_stat_activity WHERE pid = $1::bigint"};
+    struct pg_rows *rows;
+    struct pg_param params[] = {pg_number(backend)};
+    TRY(pg_run(pg, &look, params, 1, &rows));
+    *waits = pg_get_int(rows, 0, 0);
+    pg_rows_free(rows);
+    return err_none();
 }
 
 /* --- what an acknowledgement is worth --- */

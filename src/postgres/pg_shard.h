@@ -29,28 +29,27 @@ struct pg_shard {
 
 /* ERR_NOT_FOUND: there is no such shard. */
 NODISCARD struct err pg_shard_read(struct pg *pg, int shard, struct pg_shard *out);
-/* Whether PostgreSQL, asked later, knows less than before: a fail-over has lost commits. */
-static inline bool pg_shard_went_back(const struct pg_shard *before, const struct pg_shard *now)
-{
-    /* `flushed` is written without waiting, and may go back. */
-    return now->epoch < before->epoch || now->seq < before->seq;
-}
-
 /* Takes the shard, if (epoch, beat) are still what was seen: *epoch is the new one. All earlier
  * commits are durable then, and no commit of an earlier epoch is possible any more. ERR_CONFLICT if
- * they are not. After ERR_POSTGRES it may have been taken: read it. */
+ * they are not, ERR_POSTGRES_LOST if there is an alarm. After ERR_POSTGRES it may have been taken:
+ * read it. */
 NODISCARD struct err pg_shard_take(struct pg *pg, int shard, const struct pg_shard *seen,
                                    const char *owner, const char *address, span lease,
                                    uint64_t *epoch);
-/* Renews the lease. ERR_FENCED: another server has taken the shard, or it was given up;
- * ERR_POSTGRES_LOST: PostgreSQL has forgotten the epoch. */
-NODISCARD struct err pg_shard_beat(struct pg *pg, int shard, uint64_t epoch);
+/* Renews the lease of an owner to which batch `seq` was acknowledged. ERR_FENCED: another server
+ * has taken the shard, or it was given up; ERR_POSTGRES_LOST: PostgreSQL has forgotten the epoch or
+ * the batch, or there is an alarm (pg_alarm.h). */
+NODISCARD struct err pg_shard_beat(struct pg *pg, int shard, uint64_t epoch, uint64_t seq);
 /* Gives it up, after the last commit. Others are told by NOTIFY on PG_LEASE_CHANNEL. That it was
  * not held any more is no error. */
 NODISCARD struct err pg_shard_release(struct pg *pg, int shard, uint64_t epoch);
 /* Waits until everything committed so far is as durable as PostgreSQL makes it, and checks the
  * epoch; *seq is the last batch. ERR_FENCED, ERR_POSTGRES_LOST. */
 NODISCARD struct err pg_shard_settle(struct pg *pg, int shard, uint64_t epoch, uint64_t *seq);
+
+/* Whether that backend of PostgreSQL works on a statement and waits for something else: a lock, a
+ * disk, a standby of its own. Another one would wait for that as well. */
+NODISCARD struct err pg_shard_waits(struct pg *pg, int backend, bool *waits);
 
 #define PG_LEASE_CHANNEL "tenax_lease"
 
@@ -64,13 +63,17 @@ NODISCARD struct err pg_shard_secret(struct pg *pg, int shard, unsigned char out
 struct pg_server {
     char name[PG_OWNER_MAX + 1], address[PG_ADDRESS_MAX + 1], version[33], role[17];
     span since_started, since_seen; /* by PostgreSQL's clock */
+    bool room;                      /* its disk has room for a copy */
 };
 
-/* "I am here": to be repeated. role is "owner" or "standby". A server that starts again says so by
- * `starting`. */
-NODISCARD struct err pg_servers_note(struct pg *pg, int shard, const char *name,
-                                     const char *address, const char *version, const char *role,
-                                     bool starting);
+/* What a server says of itself. */
+struct pg_servers_self {
+    const char *name, *address, *version, *role; /* role: "owner" or "standby" */
+    bool room, starting;
+};
+
+/* "I am here": to be repeated. A server that starts again says so by `starting`. */
+NODISCARD struct err pg_servers_note(struct pg *pg, int shard, const struct pg_servers_self *self);
 NODISCARD struct err pg_servers_forget(struct pg *pg, int shard, const char *name);
 /* Calls fn for each, in the order of the names. */
 NODISCARD struct err pg_servers_each(struct pg *pg, int shard,

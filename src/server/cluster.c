@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -15,6 +16,8 @@
 #include "net/reply.h"
 #include "postgres/pg.h"
 #include "server/forwarded.h"
+#include "server/owner_probe.h"
+#include "store/seen_file.h"
 
 /* There is one shard of jobs so far. */
 #define SHARD 0
@@ -43,9 +46,11 @@ struct cluster {
     uv_async_t wake;
     struct member_state state; /* as read last */
     struct forwarder *forwarder;
+    struct owner_probe *probe;
     struct fetch_tls tls;
-    uint64_t admitted;   /* requests that others have passed on */
-    struct list leaving; /* struct leaving.link */
+    uint64_t admitted;     /* requests that others have passed on */
+    struct list leaving;   /* struct leaving.link */
+    struct seen_file seen; /* the member's thread writes it */
 };
 
 /* --- settings --- */
@@ -118,7 +123,21 @@ static instant wall_clock(void *ctx)
     return c->settings.now(c->settings.ctx);
 }
 
+static void keep_seen(void *ctx, const struct pg_seen *seen)
+{
+    seen_file_keep(&((struct cluster *)ctx)->seen, seen);
+}
+
+/* As new jobs would be refused by the engine. A file system that does not say has room. */
+static bool has_room(void *ctx)
+{
+    const struct settings *set = ((struct cluster *)ctx)->settings.set;
+    struct statvfs v;
+    return statvfs(set->root_dir, &v) != 0 || v.f_bavail * v.f_frsize >= set->min_free_space;
+}
+
 static void answer_leaving(struct cluster *c);
+static const char *owner_of(const struct cluster *c);
 
 static void on_wake(uv_async_t *wake)
 {
@@ -128,6 +147,7 @@ static void on_wake(uv_async_t *wake)
     /* One that is frozen never ends what it was asked. */
     if (c->state.role != MEMBER_STANDBY || c->state.shard.epoch != before)
         forwarder_give_up(c->forwarder);
+    owner_probe_at(c->probe, owner_of(c));
     answer_leaving(c);
     c->settings.changed(c->settings.ctx);
 }
@@ -164,19 +184,24 @@ struct err cluster_open(const struct cluster_settings *settings, struct cluster 
                                                .refuse = refuse,
                                                .ctx = c};
     c->forwarder = forwarder_new(&forward);
+    c->probe = owner_probe_new(settings->loop, &c->tls);
     *out = c;
-    struct member_settings member = {.pg = c->pg,
-                                     .shard = SHARD,
-                                     .name = c->name,
-                                     .address = c->address,
-                                     .lease = set->lease,
-                                     .not_before =
-                                         pg_after(pg_now(), (span){settings->before->rest_ms}),
-                                     .patient = handover_happened(settings->before),
-                                     .now = wall_clock,
-                                     .changed = on_member,
-                                     .ctx = c};
+    struct member_settings member = {
+        .pg = c->pg,
+        .shard = SHARD,
+        .name = c->name,
+        .address = c->address,
+        .lease = set->lease,
+        .not_before = pg_after(pg_now(), (span){settings->before->rest_ms}),
+        .patient = handover_happened(settings->before),
+        .accept = set->accept_lost_commits && !handover_happened(settings->before),
+        .keep = keep_seen,
+        .room = has_room,
+        .now = wall_clock,
+        .changed = on_member,
+        .ctx = c};
     member.pg.purpose = "member";
+    seen_file_open(&c->seen, set->root_dir, &member.seen);
     TRY(member_start(&member, &c->member));
     member_read(c->member, &c->state);
     log_info("%s is one of the servers on PostgreSQL%s%s", c->address,
@@ -193,11 +218,15 @@ void cluster_close(struct cluster *c)
     c->member = NULL;
     forwarder_free(c->forwarder);
     c->forwarder = NULL;
+    owner_probe_free(c->probe);
+    c->probe = NULL;
     uv_close((uv_handle_t *)&c->wake, NULL);
 }
 
 void cluster_free(struct cluster *c)
 {
+    if (c)
+        seen_file_close(&c->seen);
     while (c && !list_is_empty(&c->leaving)) {
         struct leaving *l = LIST_OF(c->leaving.next, struct leaving, link);
         list_unlink(&l->link);
@@ -219,6 +248,46 @@ mono cluster_owned_until(void *ctx)
 uint64_t cluster_connections(void *ctx)
 {
     return member_connections(((struct cluster *)ctx)->member);
+}
+
+void cluster_works(void *ctx)
+{
+    member_works(((struct cluster *)ctx)->member);
+}
+
+void cluster_logs_by(void *ctx, int backend)
+{
+    member_logs_by(((struct cluster *)ctx)->member, backend);
+}
+
+bool cluster_turned(struct cluster *c, uint64_t seq, bool full)
+{
+    return member_turned(c->member, seq, full);
+}
+
+bool cluster_is_to_leave(const struct cluster *c)
+{
+    return c->state.leave;
+}
+
+bool cluster_has_stalled(struct cluster *c)
+{
+    member_read(c->member, &c->state);
+    return c->state.stalled;
+}
+
+void cluster_raise_alarm(struct cluster *c, const char *why)
+{
+    struct err e = member_raise_alarm(c->member, why);
+    if (e.code != ERR_OK)
+        log_error("the alarm could not be raised in PostgreSQL, other servers may go on: %s",
+                  e.msg);
+}
+
+const char *cluster_why(struct cluster *c)
+{
+    member_read(c->member, &c->state);
+    return c->state.why;
 }
 
 bool cluster_is_over(struct cluster *c)
@@ -325,18 +394,36 @@ static bool says_owner(const struct http_request *req, struct str param)
     return false;
 }
 
+static void write_failure(const struct cluster *c, const struct owner_health *heard, struct buf *b)
+{
+    const char *why = !c->state.reached ? c->state.why
+                      : heard->silent   ? "the owner does not answer this server"
+                                        : NULL;
+    if (why) {
+        buf_lit(b, ",\"failure\":");
+        json_write_string(b, str_from(why));
+    }
+    if (heard->silent || *heard->status) {
+        buf_lit(b, ",\"owner_status\":");
+        json_write_string(b, heard->silent ? STR("silent") : str_from(heard->status));
+    }
+}
+
 static void answer_health(struct cluster *c, struct http_exchange *x,
                           const struct http_request *req)
 {
     struct buf b = {0};
     const char *owner = owner_of(c);
-    bool good = owner && c->state.reached;
+    struct owner_health heard = {0};
+    if (owner)
+        owner_probe_read(c->probe, owner, &heard);
+    bool known = owner && c->state.reached, good = known && !heard.silent && !heard.bad;
     buf_lit(&b, "{\"status\":");
-    json_write_string(&b, good ? STR("ok") : STR("no_owner"));
-    if (!c->state.reached) {
-        buf_lit(&b, ",\"failure\":");
-        json_write_string(&b, str_from(c->state.why));
-    }
+    json_write_string(&b, good           ? STR("ok")
+                          : !known       ? STR("no_owner")
+                          : heard.silent ? STR("owner_silent")
+                                         : str_from(*heard.status ? heard.status : "no_owner"));
+    write_failure(c, &heard, &b);
     buf_lit(&b, ",\"role\":\"standby\"");
     if (owner) {
         buf_lit(&b, ",\"owner\":");

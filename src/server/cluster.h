@@ -44,9 +44,22 @@ bool cluster_is_over(struct cluster *c);
 /* What the store needs to commit as the owner. */
 uint64_t cluster_epoch(const struct cluster *c);
 const struct pg_settings *cluster_postgres(const struct cluster *c);
-/* As member_owned_until and member_connections; c is the cluster. From any thread. */
+/* As member_turned; of the owner. */
+bool cluster_turned(struct cluster *c, uint64_t seq, bool full);
+/* Whether this server is to leave the jobs to another one, whose disk has room for a copy. */
+bool cluster_is_to_leave(const struct cluster *c);
+/* Whether the ownership is over as the owner got nowhere. */
+bool cluster_has_stalled(struct cluster *c);
+/* Raises the alarm, where a server finds that PostgreSQL has lost commits. Blocks for seconds at
+ * most; that it cannot be raised is logged. */
+void cluster_raise_alarm(struct cluster *c, const char *why);
+/* Why the ownership is over, or PostgreSQL is said to have lost commits. */
+const char *cluster_why(struct cluster *c);
+/* As member_owned_until and its like; c is the cluster. From any thread. */
 mono cluster_owned_until(void *c);
 uint64_t cluster_connections(void *c);
+void cluster_works(void *c);
+void cluster_logs_by(void *c, int backend);
 
 /* Looks who else is there; then calls settings.leave if somebody is, and done in any case:
  * ERR_CONFLICT if there is no other server. Not any more once the cluster is closed. */

@@ -92,6 +92,24 @@ void member_read(struct member *m, struct member_state *out)
     out->left = (span){out->role == MEMBER_OWNER && left > 0 ? left : 0};
 }
 
+/* How long the server that ends waits for it. */
+#define ALARM_MS 5000
+
+struct err member_raise_alarm(struct member *m, const char *why)
+{
+    struct pg *pg;
+    struct pg_settings settings = m->settings.pg;
+    const struct pg_seen seen = {.epoch = atomic_load(&m->epoch_had),
+                                 .seq = atomic_load(&m->acked)};
+    settings.timeout.ms = ALARM_MS;
+    settings.purpose = "alarm";
+    TRY(pg_open(&settings, &pg));
+    pg_until(pg, pg_after(pg_now(), settings.timeout));
+    struct err e = pg_alarm_raise(pg, m->settings.shard, m->settings.name, &seen, why);
+    pg_close(pg);
+    return e;
+}
+
 static void wake(struct member *m)
 {
     must(write(m->wake, &(uint64_t){1}, sizeof(uint64_t)) == sizeof(uint64_t));

@@ -7,11 +7,19 @@
  * lease while this server owns it (rules: postgres/pg_shard.h).
  *
  * A member is a standby at first, then perhaps the owner, and then it is over: whoever has owned a
- * shard begins anew with all that it knows (server/handover.h). */
+ * shard begins anew with all that it knows (server/handover.h).
+ *
+ * The lease is renewed only while the owner gets somewhere: since the last renewal its loop has
+ * learned that a batch is durable (member_turned), or it turns, and PostgreSQL says that the commit
+ * under way waits for something that would stop any other owner as well. A thread that renews the
+ * lease of a loop that hangs, or of a disk that takes nothing, would keep the others out.
+ *
+ * At every step the member compares PostgreSQL with the newest batch that it has seen. If that is
+ * missing it raises the alarm (postgres/pg_alarm.h), and so it heeds that of others. */
 
 #include <stddef.h>
 
-#include "postgres/pg_shard.h"
+#include "postgres/pg_alarm.h"
 
 struct member;
 
@@ -21,8 +29,14 @@ struct member_settings {
     const char *name;    /* of this server: unique among them */
     const char *address; /* under which others reach it: a URL */
     span lease;
-    mono not_before;           /* it takes the shard no sooner; 0: at once */
-    bool patient;              /* it begins although PostgreSQL cannot be asked, and waits for it */
+    mono not_before;     /* it takes the shard no sooner; 0: at once */
+    bool patient;        /* it begins although PostgreSQL cannot be asked, and waits for it */
+    bool accept;         /* it accepts that commits are lost, once, as it connects first */
+    struct pg_seen seen; /* before its start */
+    /* What was seen is to be kept; NULL: it is not. On the member's thread. */
+    void (*keep)(void *ctx, const struct pg_seen *seen);
+    /* Whether this server's disk has room for a copy; NULL: it has. Likewise. */
+    bool (*room)(void *ctx);
     instant (*now)(void *ctx); /* the wall clock, from the member's thread */
     /* Something that member_read reports has changed: on the member's thread. */
     void (*changed)(void *ctx);
@@ -42,7 +56,9 @@ struct member_state {
     uint64_t epoch;        /* of the owner */
     bool reached;          /* PostgreSQL answered when it was asked last */
     char why[200];         /* why not, or why the ownership is over; without secrets */
-    bool lost;             /* PostgreSQL knows less than it did: it has lost commits */
+    bool lost;             /* PostgreSQL has lost commits, and nobody has accepted that */
+    bool stalled;          /* the ownership is over as it got nowhere */
+    bool leave;            /* its disk has no room for its copy, and that of another server has */
     struct pg_shard shard; /* as read last; address and owner as long as it is owned */
     struct pg_durability durability;
     size_t count; /* servers, this one included */
@@ -66,6 +82,17 @@ span member_clock_ahead(struct member *m);
 /* Until when this server owns the shard, at least; 0: it does not. m is the member. From any
  * thread. */
 mono member_owned_until(void *m);
+/* The owner's loop has made a turn, and knows that the batch `seq` is durable: whether it is to
+ * commit one, if only an empty one, as none is since the last renewal. full: PostgreSQL had no room
+ * for the last one, which no other server would mend. From any thread. */
+bool member_turned(struct member *m, uint64_t seq, bool full);
+/* The owner is about to have the jobs, and gets on with it. m is the member. From any thread. */
+void member_works(void *m);
+/* The owner's commits are on that backend's connection. Likewise. */
+void member_logs_by(void *m, int backend);
+/* Raises the alarm, on a connection of its own, within some seconds: what was found says `why`.
+ * From any thread. */
+NODISCARD struct err member_raise_alarm(struct member *m, const char *why);
 /* How often this server has connected to PostgreSQL. m is the member. From any thread. */
 uint64_t member_connections(void *m);
 /* Gives the shard up, after the last commit; waits until PostgreSQL knows, or the lease is over. */

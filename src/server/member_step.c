@@ -19,6 +19,10 @@
 #define FAREWELL_MS 1000
 /* No statement may take longer: a peer that is gone must be noticed within a lease. */
 #define TIMEOUT_MIN_MS 500
+/* A server that was not heard of for so long is not counted on. */
+#define ALIVE_MS 5000
+/* A server that takes the jobs over may read for so long without a sign of it. */
+#define OPENING_MS 300000
 /* The first may be of a server that was killed: it was under way. */
 #define BEATS_OF_ANOTHER 3
 
@@ -30,7 +34,9 @@ void member_init(struct member *m, const struct member_settings *settings, uint6
     m->settings = *settings;
     m->wake = -1;
     m->rng = rng_from_seed(seed);
-    m->state.reached = true;
+    m->state.reached = m->room = true;
+    m->seen = m->kept = settings->seen;
+    m->accept = settings->accept;
     pthread_mutex_init(&m->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -93,6 +99,24 @@ uint64_t member_connections(void *m)
     return atomic_load(&((struct member *)m)->connections);
 }
 
+bool member_turned(struct member *m, uint64_t seq, bool full)
+{
+    atomic_store(&m->acked, seq);
+    atomic_store(&m->full, full);
+    atomic_fetch_add(&m->turns, 1);
+    return seq < atomic_load(&m->wanted);
+}
+
+void member_works(void *m)
+{
+    atomic_store(&((struct member *)m)->works_at, pg_now().ns);
+}
+
+void member_logs_by(void *m, int backend)
+{
+    atomic_store(&((struct member *)m)->backend, backend);
+}
+
 /* The lease was asked for, or renewed, after `from`. It is not used to its very end: what is on its
  * way then needs time, too. */
 static void own_from(struct member *m, mono from)
@@ -127,6 +151,7 @@ static struct err prepare(struct member *m)
     TRY(pg_listen(m->pg, PG_LEASE_CHANNEL));
     TRY(pg_durability_read(m->pg, &durability));
     TRY(pg_shard_secret(m->pg, m->settings.shard, secret));
+    TRY(member_heed_alarm(m));
     pthread_mutex_lock(&m->lock);
     m->state.durability = durability;
     memcpy(m->state.secret, secret, sizeof secret);
@@ -186,13 +211,20 @@ static struct err note(struct member *m)
 {
     const struct member_settings *s = &m->settings;
     struct gathering *g = ALLOC(struct gathering);
-    const char *role = member_role_of(m) == MEMBER_OWNER ? "owner" : "standby";
-    struct err err =
-        pg_servers_note(m->pg, s->shard, s->name, s->address, TENAX_VERSION, role, !m->said);
+    bool room = !s->room || s->room(s->ctx);
+    const struct pg_servers_self self = {.name = s->name,
+                                         .address = s->address,
+                                         .version = TENAX_VERSION,
+                                         .role = member_role_of(m) == MEMBER_OWNER ? "owner"
+                                                                                   : "standby",
+                                         .room = room,
+                                         .starting = !m->said};
+    struct err err = pg_servers_note(m->pg, s->shard, &self);
     if (err.code == ERR_OK)
         err = pg_servers_each(m->pg, s->shard, gather, g);
     if (err.code == ERR_OK) {
         m->said = true;
+        m->room = room;
         m->noted = pg_now();
         pthread_mutex_lock(&m->lock);
         memcpy(m->state.servers, g->at, g->count * sizeof *g->at);
@@ -209,6 +241,19 @@ static struct err note_if_due(struct member *m)
     bool recent = m->said && !has_passed(pg_after(m->noted, (span){NOTE_MS}));
     bool wanted = atomic_load(&m->looks_wanted) > m->state.looks;
     return recent && !wanted ? err_none() : note(m);
+}
+
+/* Whether the disk of another server that is there has room for a copy, and that of this one has
+ * none. Only this thread writes the list. */
+static bool has_better(const struct member *m)
+{
+    bool better = false;
+    for (size_t i = 0; i < m->state.count && !m->room; i++) {
+        const struct pg_server *o = &m->state.servers[i];
+        better |= strcmp(o->name, m->settings.name) != 0 && o->room &&
+                  o->since_seen.ms < ALIVE_MS && o->since_seen.ms > -ALIVE_MS;
+    }
+    return better;
 }
 
 /* Those that were wanted before the step. */
@@ -246,16 +291,13 @@ static struct err look(struct member *m, struct pg_shard *now)
     const struct pg_shard *was = &m->state.shard;
     bool first = m->seen_since.ns == 0;
     bool same = !first && was->epoch == now->epoch && was->beat == now->beat;
-    bool back = !first && pg_shard_went_back(was, now);
     bool moved = first || was->owned != now->owned || strcmp(was->address, now->address) != 0;
-    m->state.lost = m->state.lost || back;
     m->state.shard = *now;
     pthread_mutex_unlock(&m->lock);
-    if (back)
-        log_error("PostgreSQL knows less than before: it has lost commits, perhaps in a fail-over "
-                  "to a standby that was behind (docs/several-servers.md)");
     if (!same)
         m->seen_since = pg_now();
+    member_note_seen(m, now->epoch, now->seq);
+    atomic_store(&m->epoch_had, now->epoch);
     if (moved)
         change(m);
     return err_none();
@@ -264,6 +306,8 @@ static struct err look(struct member *m, struct pg_shard *now)
 static void begin_to_own(struct member *m, uint64_t epoch, mono from)
 {
     own_from(m, from);
+    member_works(m);
+    atomic_store(&m->epoch_had, epoch);
     log_info("this server owns the jobs now, in epoch %llu", (unsigned long long)epoch);
     set_role(m, MEMBER_OWNER, epoch, NULL);
     m->noted = (mono){0}; /* others are told at once */
@@ -287,10 +331,12 @@ static struct err stand_by(struct member *m)
 {
     struct pg_shard now;
     TRY(note_if_due(m)); /* whoever says that it is a standby is in the list */
+    TRY(member_heed_alarm(m));
     TRY(look(m, &now));
     bool free = !now.owned;
     bool silent = has_passed(pg_after(m->seen_since, now.lease));
-    if ((free || silent) && has_passed(m->settings.not_before) && !atomic_load(&m->aside))
+    if ((free || silent) && has_passed(m->settings.not_before) && !atomic_load(&m->aside) &&
+        !has_better(m))
         return take(m, &now);
     return err_none();
 }
@@ -307,17 +353,38 @@ static void end_of_owning(struct member *m, const struct err *why)
     set_role(m, MEMBER_OVER, 0, why->msg);
 }
 
+/* Whether the owner gets somewhere. Before its loop has the jobs it reads for a while. */
+NODISCARD static struct err may_renew(struct member *m, bool *may)
+{
+    uint64_t turns = atomic_load(&m->turns);
+    *may = atomic_load(&m->acked) >= atomic_load(&m->wanted);
+    if (turns == 0)
+        *may = !has_passed(pg_after((mono){atomic_load(&m->works_at)}, (span){OPENING_MS}));
+    if (*may || turns == m->turns_at_beat)
+        return err_none();
+    *may = atomic_load(&m->full);
+    if (*may)
+        return err_none();
+    return pg_shard_waits(m->pg, atomic_load(&m->backend), may);
+}
+
 /* Errors are those of the connection. */
 static struct err beat(struct member *m)
 {
     mono from = pg_now();
-    struct err err = pg_shard_beat(m->pg, m->settings.shard, m->state.epoch);
+    uint64_t acked = atomic_load(&m->acked), turns = atomic_load(&m->turns);
+    struct err err = pg_shard_beat(m->pg, m->settings.shard, m->state.epoch, acked);
     if (err.code == ERR_FENCED || err.code == ERR_POSTGRES_LOST) {
         end_of_owning(m, &err);
         return err_none();
     }
-    if (err.code == ERR_OK)
+    if (err.code == ERR_OK) {
         own_from(m, from);
+        m->turns_at_beat = turns;
+        atomic_store(&m->wanted, acked + 1);
+        member_note_seen(m, m->state.epoch, acked);
+        change(m); /* the loop makes a turn, and commits something */
+    }
     pthread_mutex_lock(&m->lock);
     m->state.beats += err.code == ERR_OK;
     m->state.missed += err.code != ERR_OK;
@@ -335,15 +402,64 @@ static struct err let_go(struct member *m)
     return err;
 }
 
+static void leave_if_better(struct member *m)
+{
+    if (m->state.leave || atomic_load(&m->turns) == 0 || !has_better(m))
+        return;
+    log_warn("the disk has no room for the copy of the jobs, and that of another server has: it is "
+             "to have the jobs");
+    pthread_mutex_lock(&m->lock);
+    m->state.leave = true;
+    pthread_mutex_unlock(&m->lock);
+    change(m);
+}
+
 static struct err own(struct member *m)
 {
     if (atomic_load(&m->release))
         return let_go(m);
-    TRY(beat(m));
-    return note_if_due(m);
+    bool may;
+    m->waits = true;
+    TRY(may_renew(m, &may));
+    if (may)
+        TRY(beat(m));
+    m->waits = !may;
+    TRY(note_if_due(m));
+    leave_if_better(m);
+    return err_none();
 }
 
 /* --- steps --- */
+
+/* People have to decide. */
+static void raise(struct member *m, const struct err *err)
+{
+    if (member_role_of(m) == MEMBER_OWNER) {
+        end_of_owning(m, err);
+        return;
+    }
+    pthread_mutex_lock(&m->lock);
+    bool again = m->state.lost;
+    m->state.lost = true;
+    snprintf(m->state.why, sizeof m->state.why, "%s", err->msg);
+    pthread_mutex_unlock(&m->lock);
+    if (!again)
+        change(m);
+}
+
+static void end_with_lease(struct member *m, const struct err *err)
+{
+    bool stalled = err->code == ERR_OK && atomic_load(&m->acked) < atomic_load(&m->wanted);
+    struct err over =
+        stalled
+            ? err_make(ERR_FENCED, "its lease ended, as it could commit nothing in that time")
+            : err_make(ERR_FENCED, "its lease ended, as PostgreSQL could not be asked in time: %s",
+                       err->code == ERR_OK ? "this machine was stopped or overloaded" : err->msg);
+    pthread_mutex_lock(&m->lock);
+    m->state.stalled = stalled;
+    pthread_mutex_unlock(&m->lock);
+    end_of_owning(m, &over);
+}
 
 void member_step(struct member *m)
 {
@@ -353,21 +469,22 @@ void member_step(struct member *m)
         pg_until(m->pg, deadline(m));
         err = member_role_of(m) == MEMBER_OWNER ? own(m) : stand_by(m);
     }
-    set_reached(m, &err);
+    if (err.code == ERR_POSTGRES_LOST)
+        raise(m, &err);
+    else
+        set_reached(m, &err);
     end_looks(m, looks);
     if (err.code != ERR_OK && m->pg && pg_is_broken(m->pg))
         member_disconnect(m);
-    if (member_role_of(m) == MEMBER_OWNER && has_passed(member_owned_until(m))) {
-        struct err over =
-            err_make(ERR_FENCED, "its lease ended, as PostgreSQL could not be asked in time: %s",
-                     err.code == ERR_OK ? "this machine was stopped or overloaded" : err.msg);
-        end_of_owning(m, &over);
-    }
+    if (member_role_of(m) == MEMBER_OWNER && has_passed(member_owned_until(m)))
+        end_with_lease(m, &err);
 }
 
 int64_t member_rest_ms(struct member *m)
 {
     int64_t ms = m->settings.lease.ms / STEPS;
+    if (m->waits) /* what was not renewed for want of a commit is as soon as there is one */
+        ms /= STEPS;
     /* Standbys look at different moments, so that one of them takes over first. */
     ms -= (int64_t)(rng_next(&m->rng) % (uint64_t)(ms / 4 + 1));
     if (member_role_of(m) == MEMBER_OWNER) {

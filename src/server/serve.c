@@ -76,12 +76,16 @@ static struct err open_store(struct server *s)
                                    .unsynced = buffered,
                                    .notify = notify,
                                    .ctx = s};
-    struct rocks_foreign foreign = {.accept_loss = s->settings.accept_lost_commits};
+    /* Once: this process may be the next one of a server that was told so. */
+    struct rocks_foreign foreign = {.accept_loss = s->settings.accept_lost_commits &&
+                                                   !handover_happened(&s->handover),
+                                    .works = cluster_works};
     if (s->cluster) {
         foreign.log = (struct log_postgres_settings){.pg = *cluster_postgres(s->cluster),
                                                      .epoch = cluster_epoch(s->cluster),
                                                      .owned_until = cluster_owned_until,
                                                      .connections = cluster_connections,
+                                                     .logs_by = cluster_logs_by,
                                                      .ctx = s->cluster};
         rocks.foreign = &foreign;
     }
@@ -92,6 +96,12 @@ static struct err open_store(struct server *s)
         serve_watch_writes(s);
     }
     return snapshot_sweep(s->settings.root_dir);
+}
+
+bool serve_is_to_beat(struct server *s)
+{
+    return s->cluster &&
+           cluster_turned(s->cluster, store_number(s->store), rocks_foreign_is_full(s->store));
 }
 
 static struct err backup(void *ctx, const struct sink *sink)
@@ -506,6 +516,8 @@ int serve_main(int argc, char **argv)
     if (s.cluster && cluster_role(s.cluster) != MEMBER_STANDBY &&
         (err.code == ERR_FENCED || err.code == ERR_POSTGRES))
         serve_fail(&s, &err);
+    if (s.cluster && err.code == ERR_POSTGRES_LOST && cluster_role(s.cluster) != MEMBER_STANDBY)
+        cluster_raise_alarm(s.cluster, err.msg);
     if (err.code != ERR_OK) {
         fprintf(stderr, "tenax serve: %s\n", err.msg);
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;

@@ -70,6 +70,9 @@ struct server {
 /* The wall clock. */
 instant serve_now(void *ctx);
 
+/* After a turn: whether the next one is to commit something, so that the lease is renewed. */
+bool serve_is_to_beat(struct server *s);
+
 /* --- serve_loop.c --- */
 
 /* Prepares the loop and its handles. */

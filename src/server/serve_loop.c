@@ -81,7 +81,8 @@ void serve_turn(struct server *s)
     if (!s->backend)
         return;
     if (s->cluster && cluster_is_over(s->cluster))
-        err = err_make(ERR_FENCED, "this server owns the jobs no more");
+        err =
+            err_make(ERR_FENCED, "this server owns the jobs no more: %s", cluster_why(s->cluster));
     else
         err = turn_of_backend(s);
     if (err.code != ERR_OK) {
@@ -90,6 +91,8 @@ void serve_turn(struct server *s)
     }
     if (s->leaving && !s->stopping)
         serve_leave(s);
+    if (serve_is_to_beat(s))
+        backend_beat(s->backend);
     set_due(s);
     stop_if_drained(s);
 }

@@ -23,8 +23,8 @@ static void begin_anew(struct server *s)
 {
     if (!s->leaving)
         s->handover = (struct handover){socket_of(&s->primary), socket_of(&s->admin), 0};
-    /* One that has not even begun to answer leaves it to others first. */
-    if (!s->answers)
+    /* One that has not even begun to answer, or got nowhere, leaves it to others first. */
+    if (!s->answers || cluster_has_stalled(s->cluster))
         s->handover.rest_ms = 2 * s->settings.lease.ms;
     log_warn("going on as a standby");
     handover_go(&s->handover);
@@ -33,12 +33,15 @@ static void begin_anew(struct server *s)
 /* Nothing may be acknowledged after this point. A restart recovers. */
 void serve_fail(struct server *s, const struct err *err)
 {
+    if (s->code != 0)
+        return; /* it ends already */
     switch (handover_decide(err->code, s->cluster && cluster_has_lost(s->cluster),
                             s->cluster && (!s->stopping || s->leaving))) {
     case HANDOVER_ALARM:
         log_error("PostgreSQL has lost commits that were acknowledged, stopping: see \"When "
                   "PostgreSQL has lost commits\" in docs/several-servers.md: %s",
                   err->msg);
+        cluster_raise_alarm(s->cluster, err->msg);
         break;
     case HANDOVER_ANEW:
         begin_anew(s);
@@ -88,9 +91,11 @@ void serve_on_cluster(void *ctx)
         return;
     }
     if (cluster_role(s->cluster) == MEMBER_STANDBY && cluster_has_lost(s->cluster)) {
-        const struct err err = err_make(ERR_POSTGRES_LOST, "a fail-over has lost commits");
+        const struct err err = err_make(ERR_POSTGRES_LOST, "%s", cluster_why(s->cluster));
         serve_fail(s, &err);
     }
+    if (s->backend && cluster_is_to_leave(s->cluster) && !s->stopping)
+        s->leaving = true;
     serve_turn(s);
 }
 

@@ -130,6 +130,8 @@ NODISCARD static struct err connect_once(struct log_postgres *l, uint64_t *seq)
     l->made = connections(l);
     TRY(pg_open(&settings, &l->pg));
     pg_until_asked(l->pg, until, l);
+    if (l->settings.logs_by)
+        l->settings.logs_by(l->settings.ctx, pg_backend(l->pg));
     return pg_shard_settle(l->pg, l->settings.shard, l->settings.epoch, seq);
 }
 

@@ -31,6 +31,9 @@ struct log_postgres_settings {
      * that was sent before may wait in vain, as another PostgreSQL may be the primary by now. NULL:
      * it never changes. On the log's thread. */
     uint64_t (*connections)(void *ctx);
+    /* It commits on that backend of PostgreSQL from now on. NULL: nobody wants to know. Likewise.
+     */
+    void (*logs_by)(void *ctx, int backend);
     void *ctx;
 };
 

@@ -83,8 +83,10 @@ NODISCARD static struct err write_batch(struct rocks *r)
     uint64_t number;
     batch_bytes_write(r->batch, &r->bytes);
     struct err logged = append(r, r->sync, &number);
-    if (logged.code == ERR_OK)
+    if (logged.code == ERR_OK) {
         logged = log_wait(r->log, number);
+        rocks_foreign_judge(r, &logged);
+    }
     TRY(err_of_log(logged));
     note_logged(r, number);
     bool early = r->batch->bytes <= ANNOUNCED_BYTES;

@@ -27,6 +27,7 @@ struct foreign {
     struct copy_mark mark;    /* of what is written: cluster, shard and epoch */
     uint64_t opened_at;       /* batches after this one are the store's own */
     _Atomic uint64_t applied; /* the last batch that tables have */
+    _Atomic bool full;        /* PostgreSQL had no room for the last batch that it was sent */
     struct records *records;
     struct rocks_foreign_state state; /* of the opening */
     /* While loading: */
@@ -49,6 +50,14 @@ void rocks_foreign_free(struct foreign *f)
     if (f)
         free(f->root);
     free(f);
+}
+
+/* Whoever waits for the opening may go on waiting. */
+void rocks_foreign_works(const struct rocks *r)
+{
+    const struct rocks_foreign *s = &r->foreign->settings;
+    if (s->works)
+        s->works(s->log.ctx);
 }
 
 /* --- the mark --- */
@@ -123,6 +132,7 @@ NODISCARD static struct err write_loaded(struct rocks *r)
     rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
     r->foreign->bytes = 0;
+    rocks_foreign_works(r);
     return rocks_err_of_tables(r, text, ERR_STORE);
 }
 
@@ -289,7 +299,7 @@ NODISCARD static struct err open_copy(struct rocks *r)
     if (f->state.start == ROCKS_FOREIGN_KEPT)
         f->state.start = copy_mark_judge(found ? &m : NULL, f->settings.log.shard, &p);
     if (f->state.start == ROCKS_FOREIGN_LOST) {
-        if (!f->settings.accept_loss)
+        if (!f->settings.accept_loss && m.epoch > p.accepted)
             return err_of_lost(r, &m, &p);
         TRY(set_aside(r, &m));
     }
@@ -395,6 +405,17 @@ void rocks_foreign_stop(struct rocks *r)
 void rocks_foreign_note(struct rocks *r)
 {
     atomic_store(&r->foreign->applied, r->committed);
+}
+
+void rocks_foreign_judge(struct rocks *r, const struct err *logged)
+{
+    if (r->foreign)
+        atomic_store(&r->foreign->full, logged->code == ERR_DISK_FULL);
+}
+
+bool rocks_foreign_is_full(struct store *s)
+{
+    return atomic_load(&rocks_of(s)->foreign->full);
 }
 
 void rocks_foreign_state(struct store *s, struct rocks_foreign_state *out)

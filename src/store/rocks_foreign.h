@@ -10,8 +10,9 @@
  *   - a copy of what is there, to which the log has what follows, is brought up to date from it;
  *   - any other, and a damaged one, is thrown away, and made anew from records and log;
  *   - one that has batches of its own that PostgreSQL lacks is proof that acknowledged commits were
- *     lost: ERR_POSTGRES_LOST, and it is left alone. With accept_loss it is set aside, as the
- *     folder `cache-lost-EPOCH-BATCH`, and the store opens with what PostgreSQL has.
+ *     lost: ERR_POSTGRES_LOST, and it is left alone. With accept_loss, or where that was accepted
+ * by any server (postgres/pg_alarm.h), it is set aside, as the folder `cache-lost-EPOCH-BATCH`, and
+ *     the store opens with what PostgreSQL has.
  *
  * A reopen that finds less than the store has acknowledged since it was opened fails with
  * ERR_POSTGRES_LOST, whatever the copy has and accept_loss says. An opening that takes longer than
@@ -33,6 +34,9 @@
 struct rocks_foreign {
     struct log_postgres_settings log; /* `from` and `begin` are the store's to set */
     bool accept_loss;
+    /* It gets on with its opening: called now and then, with log.ctx. NULL: nobody wants to know.
+     */
+    void (*works)(void *ctx);
     span flush_after;   /* records show what is older than that, at about twice it; 0: 5 s */
     uint64_t log_bytes; /* of a table of the log, after which it goes on in the next; 0: 64 MiB */
 };
@@ -59,5 +63,8 @@ struct rocks_foreign_state {
 
 /* Of a store that was opened with rocks_settings.foreign. On the loop's thread. */
 void rocks_foreign_state(struct store *s, struct rocks_foreign_state *out);
+/* Whether PostgreSQL had no room for the last batch that it was sent: the disk here is not at
+ * fault. Likewise. */
+bool rocks_foreign_is_full(struct store *s);
 
 #endif

@@ -118,6 +118,10 @@ void rocks_foreign_stop(struct rocks *r);
 void rocks_foreign_mark(const struct rocks *r, uint64_t number, struct writer *w);
 /* The tables have come to r->committed. */
 void rocks_foreign_note(struct rocks *r);
+/* What became of a batch that PostgreSQL was sent. */
+void rocks_foreign_judge(struct rocks *r, const struct err *logged);
+/* The opening gets on. */
+void rocks_foreign_works(const struct rocks *r);
 
 /* rocks.c */
 /* Opens the database in r->dir. With r->hurt, a damaged table. */

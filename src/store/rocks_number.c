@@ -94,6 +94,8 @@ static struct err apply(void *ctx, uint64_t number, struct str batch)
     rocks_number_put(r, number);
     rocksdb_write(r->db, r->unlogged, r->writes, &text);
     rocksdb_writebatch_clear(r->writes);
+    if (r->foreign)
+        rocks_foreign_works(r);
     return rocks_err_of_tables(r, text, ERR_STORE);
 }
 

@@ -4,6 +4,9 @@
 'use strict';
 
 const assert = require('node:assert');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
 const http = require('node:http');
 const { describe, it, before, after } = require('node:test');
 const { Postgres } = require('./node.js');
@@ -300,6 +303,12 @@ describe('with a standby of PostgreSQL that is away', () => {
     await until(async () => await all.postgres.value('SHOW synchronous_standby_names') === 'missing', 'it is read');
     let answered = false;
     const waiting = enqueue(standby, 'waits', 1).then((answer) => { answered = true; return answer; });
+    for (const m of [owner, standby])
+      await until(async () => (await m.health())?.status === 'commits_hang', 'it is said that commits hang');
+    const hangs = await owner.ask('GET', '/health');
+    assert.strictEqual(hangs.status, 503);
+    assert.ok(hangs.json.commit_under_way_ms >= 500, hangs.text);
+    assert.strictEqual((await standby.ask('GET', '/health')).json.owner_status, 'commits_hang');
     await sleep(9000); // several leases
     const [[epochNow, beatNow]] = await lease();
     assert.deepStrictEqual([epochNow, answered], [epoch, false]);
@@ -308,6 +317,117 @@ describe('with a standby of PostgreSQL that is away', () => {
     await all.postgres.rows('SELECT pg_reload_conf()');
     assert.strictEqual((await waiting).status, 201);
     assert.strictEqual((await owner.health()).epoch, Number(epoch));
+  });
+});
+
+describe('PostgreSQL that has lost commits', () => {
+  let all;
+  before(async () => { all = await together(2, { args: LEASE }); });
+  after(() => all?.stop());
+  const serve = (m, ...args) => tenax(['serve', '--root-dir', m.dir, '--port', String(m.port), '--no-admin',
+    '--postgres', all.postgres.url(), ...args]);
+
+  it('stops every server, though nobody commits anything', async () => {
+    const [owner, standby] = all.members;
+    await standby.until('standby');
+    for (let n = 0; n < 5; n++) assert.strictEqual((await enqueue(owner, 'lost', n)).status, 201);
+    await all.postgres.rows('BEGIN; UPDATE tenax.shard SET seq = seq - 3; DELETE FROM tenax.log_0 l USING tenax.shard s ' +
+      'WHERE l.seq > s.seq; COMMIT');
+    for (const m of all.members) {
+      await until(() => m.child.exitCode !== null, 'it ends');
+      assert.strictEqual(m.child.exitCode, 74, m.stderr);
+      assert.match(m.stderr, /PostgreSQL has lost commits that were acknowledged, stopping/);
+    }
+    assert.strictEqual(await all.postgres.value('SELECT count(*) FROM tenax.alarm'), '1');
+  });
+
+  it('keeps them from starting, whatever they know, until the loss is accepted', async () => {
+    const [owner, standby] = all.members;
+    for (const m of all.members) {
+      const end = await serve(m);
+      assert.strictEqual(end.code, 1, end.stderr);
+      assert.match(end.stderr, /the alarm of .* stands.*--accept-lost-commits/);
+    }
+    fs.rmSync(standby.dir, { recursive: true });
+    assert.match((await serve(standby)).stderr, /the alarm of .* stands/);
+    await standby.start({ args: ['--accept-lost-commits'] });
+    await standby.until('owner');
+    assert.strictEqual(await all.postgres.value('SELECT count(*) FROM tenax.alarm'), '0');
+    await owner.start(); // what it had is accepted, too
+    await owner.until('standby');
+    await standby.kill();
+    await owner.until('owner');
+    assert.ok(fs.readdirSync(owner.dir).some((name) => name.startsWith('cache-lost-')));
+    assert.strictEqual((await enqueue(owner, 'lost', 9)).status, 201);
+    await standby.start();
+    await standby.until('standby');
+  });
+
+  it('is noticed at the next start by a server that was away', async () => {
+    const [owner, standby] = all.members;
+    await standby.kill();
+    for (let n = 0; n < 5; n++) assert.strictEqual((await enqueue(owner, 'lost', n)).status, 201);
+    const seen = () => fs.readFileSync(`${owner.dir}/postgres-seen`).toString('latin1');
+    const before = seen();
+    await until(() => seen() !== before, 'the owner keeps what it has seen');
+    await owner.kill();
+    await all.postgres.rows('BEGIN; UPDATE tenax.shard SET seq = seq - 4; DELETE FROM tenax.log_0 l USING tenax.shard s ' +
+      'WHERE l.seq > s.seq; UPDATE tenax.lease SET owner = NULL; COMMIT');
+    fs.rmSync(`${owner.dir}/cache`, { recursive: true });
+    const end = await serve(owner);
+    assert.strictEqual(end.code, 1, end.stderr);
+    assert.match(end.stderr, /PostgreSQL lacks batch \d+ of epoch \d+, which this server has seen/);
+    assert.match((await serve(standby)).stderr, /the alarm of .* stands/);
+  });
+});
+
+describe('an owner that gets nowhere', () => {
+  let all;
+  const conf = () => path.join(all.members[0].dir, 'conf.yaml');
+  before(async () => {
+    all = await together(1, { args: LEASE });
+    const [first] = all.members;
+    await first.kill('SIGTERM');
+    fs.writeFileSync(conf(), '{}\n');
+    await first.start({ args: ['--config', conf()] });
+    await first.until('owner');
+    all.members.push(await new Member(all.postgres, ['--lease', '2s']).start());
+    await all.members[1].until('standby');
+  });
+  after(() => all?.stop());
+
+  it('as its loop hangs loses the jobs, and whoever stands by says meanwhile that it is silent', async () => {
+    const [hung, other] = all.members;
+    const fifo = `${conf()}.fifo`;
+    fs.renameSync(conf(), `${conf()}.file`);
+    execFileSync('mkfifo', [conf()]);
+    fs.linkSync(conf(), fifo);
+    hung.child.kill('SIGHUP'); // it reads its configuration, and nobody writes
+    const states = new Set();
+    await until(async () => {
+      const health = await other.health();
+      states.add(`${health?.status} ${health?.owner_status}`);
+      return health?.role === 'owner' && health.status === 'ok';
+    }, 'another server has the jobs');
+    assert.ok(states.has('owner_silent silent'), [...states].join());
+    assert.strictEqual((await enqueue(other, 'q', 1)).status, 201);
+    fs.renameSync(`${conf()}.file`, conf());
+    fs.closeSync(fs.openSync(fifo, 'w'));
+    await hung.until('standby');
+    assert.strictEqual((await hung.ask('GET', '/health')).json.owner_status, 'ok');
+  });
+
+  it('as its disk is full leaves the jobs to one that has room, and takes them if there is none', async () => {
+    const [full, roomy] = all.members;
+    await full.kill('SIGTERM');
+    await full.start({ args: ['--min-free-space', '900000GiB'] });
+    await full.until('standby');
+    await roomy.kill();
+    await until(async () => (await full.health())?.role === 'owner', 'it is better than none');
+    assert.strictEqual((await enqueue(full, 'q', 1)).status, 507);
+    await roomy.start();
+    await roomy.until('owner');
+    assert.strictEqual((await enqueue(full, 'q', 1)).status, 201);
   });
 });
 

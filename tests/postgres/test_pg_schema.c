@@ -2,7 +2,10 @@
 #include "postgres/pg_schema.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
+#include "postgres/pg_files.h"
 #include "postgres/pg_node.h"
 #include "store/cm.h"
 
@@ -73,20 +76,53 @@ static void a_missing_schema_is_made(void **state)
     assert_ok(pg_schema_require(*state));
 }
 
+/* As version 1 left it: its tables, and what of its functions a later version replaces. */
+static void make_version_1(struct pg *pg)
+{
+    const struct pg_file *tables = pg_files;
+    while (strcmp(tables->name, "tables.sql") != 0)
+        tables++;
+    char *sql = alloc_text((const char *)tables->text, tables->len);
+    assert_ok(pg_script(pg, "DROP SCHEMA tenax CASCADE; CREATE SCHEMA tenax"));
+    assert_ok(pg_script(pg, sql));
+    free(sql);
+    assert_ok(pg_script(
+        pg, "CREATE FUNCTION tenax.commit(shard_ bigint, epoch_ bigint, seq_ bigint, batch_ bytea, "
+            "inbox_ bigint[]) RETURNS void LANGUAGE plpgsql AS $$ BEGIN END $$;"
+            "CREATE FUNCTION tenax.beat(shard_ bigint, epoch_ bigint) RETURNS bigint LANGUAGE "
+            "plpgsql AS $$ BEGIN RETURN 0; END $$;"
+            "CREATE FUNCTION tenax.flush(shard_ bigint, epoch_ bigint, keys_ bytea[], values_ "
+            "bytea[], gone_ bytea[]) RETURNS void LANGUAGE plpgsql AS $$ BEGIN END $$;"
+            "CREATE VIEW tenax.log AS SELECT 0::smallint AS slot, l.* FROM tenax.log_0 l;"
+            "UPDATE tenax.schema_version SET version = 1, compatible = 1"));
+}
+
 static void an_older_one_is_upgraded_and_its_data_stay(void **state)
 {
     bool changed;
-    assert_ok(pg_script(*state, "UPDATE tenax.schema_version SET version = 1;"
-                                "INSERT INTO tenax.records VALUES (0, 'k', 'v')"));
-    if (PG_SCHEMA_VERSION > 1) {
-        assert_code(pg_schema_require(*state), ERR_POSTGRES_SCHEMA);
-        assert_code(pg_schema_install(*state, &changed), ERR_POSTGRES_SCHEMA);
-    }
+    make_version_1(*state);
+    assert_ok(pg_script(*state, "INSERT INTO tenax.records VALUES (0, 'k', 'v');"
+                                "INSERT INTO tenax.log_0 VALUES (0, 1, 7, 'b');"
+                                "UPDATE tenax.shard SET seq = 1, epoch = 7;"
+                                "UPDATE tenax.lease SET epoch = 7, owner = 'old';"
+                                "INSERT INTO tenax.epochs VALUES (0, 7, 1, 'old')"));
+    assert_code(pg_schema_require(*state), ERR_POSTGRES_SCHEMA);
+    assert_code(pg_schema_install(*state, &changed), ERR_POSTGRES_SCHEMA);
     assert_ok(pg_schema_upgrade(*state, &changed));
-    assert_int_equal(changed, PG_SCHEMA_VERSION > 1);
+    assert_true(changed);
     assert_ok(pg_schema_require(*state));
     assert_int_equal(pg_node_ask(&node, "SELECT count(*) FROM tenax.records WHERE key = 'k'"), 1);
-    assert_ok(pg_script(*state, "DELETE FROM tenax.records"));
+    assert_int_equal(pg_node_ask(&node, "SELECT count(*) FROM tenax.log WHERE seq = 1"), 1);
+    /* A server that knows version 1 goes on. */
+    assert_ok(pg_script(*state, "SELECT tenax.commit(0, 7, 2, 'c', NULL); SELECT tenax.beat(0, 7);"
+                                "SELECT tenax.flush(0, 7, ARRAY['k'::bytea], ARRAY['w'::bytea], "
+                                "NULL)"));
+    assert_int_equal(pg_node_ask(&node, "SELECT count(*) FROM tenax.log WHERE sum IS NULL"), 2);
+    assert_int_equal(pg_node_ask(&node, "SELECT count(*) FROM tenax.records WHERE value = 'w'"), 1);
+    assert_ok(pg_script(*state, "SELECT tenax.raise_alarm(0, 'new', 8, 3, 'it is gone')"));
+    assert_code(pg_script(*state, "SELECT tenax.beat(0, 7)"), ERR_POSTGRES_LOST);
+    assert_ok(pg_script(*state, "DROP SCHEMA tenax CASCADE"));
+    assert_ok(pg_schema_install(*state, &changed));
 }
 
 static void a_newer_one_is_used_if_it_says_so(void **state)
@@ -97,7 +133,10 @@ static void a_newer_one_is_used_if_it_says_so(void **state)
     assert_code(pg_schema_install(*state, &changed), ERR_POSTGRES_SCHEMA);
     assert_ok(pg_script(*state, "UPDATE tenax.schema_version SET compatible = 1"));
     assert_ok(pg_schema_require(*state));
-    assert_ok(pg_script(*state, "UPDATE tenax.schema_version SET version = 1"));
+    char back[96];
+    snprintf(back, sizeof back, "UPDATE tenax.schema_version SET version = %d, compatible = 1",
+             PG_SCHEMA_VERSION);
+    assert_ok(pg_script(*state, back));
 }
 
 static void a_schema_of_somebody_else_is_left_alone(void **state)

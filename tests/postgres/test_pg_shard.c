@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "postgres/pg_alarm.h"
 #include "postgres/pg_node.h"
 #include "store/cm.h"
 
@@ -92,7 +93,7 @@ static void a_beat_is_seen_and_forestalls_a_takeover(void **state)
     struct pg_shard before, after;
     uint64_t epoch = take(f, "first"), other;
     assert_ok(pg_shard_read(f->pg, f->shard, &before));
-    assert_ok(pg_shard_beat(f->pg, f->shard, epoch));
+    assert_ok(pg_shard_beat(f->pg, f->shard, epoch, 0));
     assert_ok(pg_shard_read(f->pg, f->shard, &after));
     assert_true(after.beat > before.beat);
     assert_code(pg_shard_take(f->pg, f->shard, &before, "second", "", LEASE, &other), ERR_CONFLICT);
@@ -118,7 +119,7 @@ static void whoever_was_replaced_can_do_nothing_any_more(void **state)
     assert_ok(commit(f, epoch, 1));
     uint64_t next = take(f, "second");
     assert_code(commit(f, epoch, 2), ERR_FENCED);
-    assert_code(pg_shard_beat(f->pg, f->shard, epoch), ERR_FENCED);
+    assert_code(pg_shard_beat(f->pg, f->shard, epoch, 0), ERR_FENCED);
     assert_code(pg_shard_settle(f->pg, f->shard, epoch, &seq), ERR_FENCED);
     assert_ok(pg_shard_release(f->pg, f->shard, epoch));
     snprintf(sql, sizeof sql,
@@ -200,9 +201,103 @@ static void a_lease_given_up_is_anybodys_and_heard_of(void **state)
     assert_ok(pg_notified(other, &any));
     assert_true(any);
     assert_false(s.owned);
-    assert_code(pg_shard_beat(f->pg, f->shard, epoch), ERR_FENCED);
+    assert_code(pg_shard_beat(f->pg, f->shard, epoch, 0), ERR_FENCED);
     assert_ok(pg_shard_release(f->pg, f->shard, epoch));
     pg_close(other);
+}
+
+static struct pg_alarm alarm_of(struct fixture *f, uint64_t epoch, uint64_t seq)
+{
+    struct pg_seen seen = {.epoch = epoch, .seq = seq};
+    struct pg_alarm a;
+    assert_ok(pg_alarm_read(f->pg, f->shard, &seen, &a));
+    memcpy(seen.cluster, a.cluster, sizeof seen.cluster);
+    assert_ok(pg_alarm_read(f->pg, f->shard, &seen, &a));
+    return a;
+}
+
+static bool lacks(struct fixture *f, uint64_t epoch, uint64_t seq)
+{
+    return alarm_of(f, epoch, seq).lacks;
+}
+
+static void what_was_seen_is_compared_by_epoch_and_batch(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t first = take(f, "first");
+    assert_ok(commit(f, first, 1));
+    assert_ok(commit(f, first, 2));
+    uint64_t second = take(f, "second");
+    assert_ok(commit(f, second, 3));
+    assert_false(lacks(f, 0, 0));
+    assert_false(lacks(f, first, 2));
+    assert_false(lacks(f, second, 3));
+    assert_true(lacks(f, first, 3));     /* which is another one's */
+    assert_true(lacks(f, first + 1, 1)); /* an epoch that never was */
+    assert_true(lacks(f, second, 4));
+    assert_true(lacks(f, second + 1, 1));
+    struct pg_seen other = {.cluster = "another schema", .epoch = second + 1, .seq = 100};
+    struct pg_alarm a;
+    assert_ok(pg_alarm_read(f->pg, f->shard, &other, &a));
+    assert_false(a.lacks);
+}
+
+static void an_owner_that_knows_more_does_not_renew_its_lease(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t epoch = take(f, "first");
+    assert_ok(commit(f, epoch, 1));
+    assert_ok(pg_shard_beat(f->pg, f->shard, epoch, 1));
+    assert_code(pg_shard_beat(f->pg, f->shard, epoch, 2), ERR_POSTGRES_LOST);
+}
+
+static void amid_an_alarm_nobody_owns_the_jobs_until_it_is_accepted(void **state)
+{
+    struct fixture *f = *state;
+    struct pg_shard s;
+    uint64_t epoch = take(f, "first"), other;
+    const struct pg_seen seen = {.epoch = epoch, .seq = 9};
+    assert_ok(pg_alarm_raise(f->pg, f->shard, "first", &seen, "batch 9 is gone"));
+    assert_ok(pg_alarm_raise(f->pg, f->shard, "second", &seen, "the first one counts"));
+    struct pg_alarm a = alarm_of(f, epoch, 0);
+    assert_true(a.raised);
+    assert_string_equal(a.server, "first");
+    assert_string_equal(a.why, "batch 9 is gone");
+    assert_code(pg_shard_beat(f->pg, f->shard, epoch, 0), ERR_POSTGRES_LOST);
+    assert_ok(pg_shard_read(f->pg, f->shard, &s));
+    assert_code(pg_shard_take(f->pg, f->shard, &s, "x", "", LEASE, &other), ERR_POSTGRES_LOST);
+    assert_ok(pg_alarm_accept(f->pg, f->shard, "second", &seen));
+    assert_false(alarm_of(f, epoch, 9).raised);
+    assert_false(lacks(f, epoch, 9));
+    assert_false(lacks(f, epoch + 3000000, 9)); /* of a later owner whose commits are lost, too */
+    assert_ok(pg_alarm_raise(f->pg, f->shard, "late", &seen, "that is known"));
+    assert_false(alarm_of(f, epoch, 9).raised);
+    assert_code(commit(f, epoch, 1), ERR_FENCED);
+    uint64_t fresh = take(f, "second");
+    assert_true(fresh > epoch + 3000000);
+    assert_ok(commit(f, fresh, 1));
+    assert_true(lacks(f, fresh, 2));
+}
+
+static void a_backend_that_waits_for_a_lock_is_told_from_one_that_rests(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *other = pg_node_open(&node), *third = pg_node_open(&node);
+    bool waits = true;
+    uint64_t epoch = take(f, "first");
+    assert_ok(pg_shard_waits(third, pg_backend(f->pg), &waits));
+    assert_false(waits);
+    assert_ok(pg_script(other, "BEGIN; LOCK TABLE tenax.shard IN EXCLUSIVE MODE"));
+    static const struct pg_statement s = {
+        "v_commit", "SELECT tenax.commit($1::bigint, $2::bigint, 1, 'b', NULL)"};
+    struct pg_param params[] = {pg_number(f->shard), pg_number((int64_t)epoch)};
+    assert_ok(pg_send(f->pg, &s, params, 2));
+    while (!waits)
+        assert_ok(pg_shard_waits(third, pg_backend(f->pg), &waits));
+    assert_ok(pg_script(other, "COMMIT"));
+    assert_ok(pg_receive(f->pg, NULL));
+    pg_close(other);
+    pg_close(third);
 }
 
 static void a_postgres_that_forgot_an_epoch_is_found_out(void **state)
@@ -219,10 +314,10 @@ static void a_postgres_that_forgot_an_epoch_is_found_out(void **state)
              f->shard, f->shard, f->shard);
     assert_ok(pg_script(f->pg, sql));
     assert_code(commit(f, epoch, 2), ERR_POSTGRES_LOST);
-    assert_code(pg_shard_beat(f->pg, f->shard, epoch), ERR_POSTGRES_LOST);
+    assert_code(pg_shard_beat(f->pg, f->shard, epoch, 0), ERR_POSTGRES_LOST);
     assert_ok(pg_shard_read(f->pg, f->shard, &after));
-    assert_true(pg_shard_went_back(&before, &after));
-    assert_false(pg_shard_went_back(&after, &before));
+    assert_true(lacks(f, before.epoch, before.seq));
+    assert_false(lacks(f, after.epoch, after.seq));
 }
 
 struct list {
@@ -242,15 +337,19 @@ static void servers_are_listed_until_they_are_forgotten(void **state)
 {
     struct fixture *f = *state;
     struct list l = {0};
-    assert_ok(pg_servers_note(f->pg, f->shard, "a", "h:1", "1.0", "standby", true));
-    assert_ok(pg_servers_note(f->pg, f->shard, "b", "h:2", "1.0", "standby", true));
-    assert_ok(pg_servers_note(f->pg, f->shard, "b", "h:3", "1.1", "owner", false));
+    struct pg_servers_self s = {"a", "h:1", "1.0", "standby", true, true};
+    assert_ok(pg_servers_note(f->pg, f->shard, &s));
+    s.name = "b";
+    assert_ok(pg_servers_note(f->pg, f->shard, &s));
+    s = (struct pg_servers_self){"b", "h:3", "1.1", "owner", false, false};
+    assert_ok(pg_servers_note(f->pg, f->shard, &s));
     assert_ok(pg_servers_each(f->pg, f->shard, add, &l));
     assert_int_equal(l.count, 2);
     assert_string_equal(l.last.name, "b");
     assert_string_equal(l.last.address, "h:3");
     assert_string_equal(l.last.version, "1.1");
     assert_string_equal(l.last.role, "owner");
+    assert_false(l.last.room);
     assert_ok(pg_servers_forget(f->pg, f->shard, "b"));
     l.count = 0;
     assert_ok(pg_servers_each(f->pg, f->shard, add, &l));
@@ -285,6 +384,10 @@ int main(void)
         T(a_batch_out_of_order_is_refused),
         T(a_batch_and_its_rows_of_the_inbox_are_one),
         T(a_lease_given_up_is_anybodys_and_heard_of),
+        T(what_was_seen_is_compared_by_epoch_and_batch),
+        T(an_owner_that_knows_more_does_not_renew_its_lease),
+        T(amid_an_alarm_nobody_owns_the_jobs_until_it_is_accepted),
+        T(a_backend_that_waits_for_a_lock_is_told_from_one_that_rests),
         T(a_postgres_that_forgot_an_epoch_is_found_out),
         T(servers_are_listed_until_they_are_forgotten),
         T(what_an_acknowledgement_is_worth_is_said),

@@ -92,7 +92,7 @@ static void release_effects(struct embedded *b, struct turn *t, const struct err
     must(t != b->building);
     for (size_t i = 0; i < t->count; i++)
         release_effect(b, &t->effects[i], failed);
-    t->count = 0;
+    t->count = t->statuses = 0;
     t->handed_out = 0;
 }
 
@@ -435,6 +435,7 @@ static struct err turn(struct backend *base)
         embedded_events_durable(b, durable);
         embedded_meter_durable(b, durable);
     }
+    embedded_status_tell(b);
     if (b->health == HEALTH_FAILED)
         TRY(try_reopen(b));
     if (b->hurt)
@@ -497,7 +498,7 @@ static bool due_next(const struct embedded *b, instant *at)
         return true;
     }
     bool work = b->hurt || b->clock.reset_done || b->building->batch.count || b->building->count ||
-                b->events.writer.count || b->more_due || b->wake_needed ||
+                b->events.writer.count || b->more_due || b->wake_needed || embedded_beats(b) ||
                 (!b->starved && (b->held_back ? !handouts_are_many(b) : again(b)));
     if ((work && !b->committing) || has_slices(b)) {
         *at = b->now;
@@ -519,7 +520,9 @@ static bool due_next(const struct embedded *b, instant *at)
 static bool next_due(const struct backend *base, instant *at)
 {
     const struct embedded *b = (const struct embedded *)base;
-    bool due = due_next(b, at);
+    instant hangs;
+    bool due = due_next(b, at), asked = embedded_status_due(b, &hangs);
+    no_later(asked, hangs, &due, at);
     at->ms -= due ? b->clock.ahead.ms : 0;
     return due;
 }
@@ -632,6 +635,7 @@ static const struct backend_vt vt = {
     .is_settling = is_settling,
     .stop = embedded_stop,
     .is_idle = is_idle,
+    .beat = embedded_beat,
     .limit_handouts = limit_handouts,
     .holds_back = holds_back,
     .submit = embedded_submit,

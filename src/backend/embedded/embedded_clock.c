@@ -93,8 +93,9 @@ static struct record_clock record_of(const struct embedded *b)
 
 void embedded_clock_seal(struct embedded *b, struct turn *t)
 {
-    if (t->batch.count == 0)
+    if (t->batch.count == 0 && !embedded_beats(b))
         return;
+    b->beats = false;
     uint64_t events = engine_next_event(b->engine) - 1;
     if (events > b->clock.events) /* a new engine does not know yet */
         b->clock.events = events;

@@ -82,6 +82,10 @@ void embedded_handle(struct embedded *b, const struct command *c)
         judge(b, c, r);
     embedded_reach_reply(b, c, r);
     record(b, c, r);
+    if (c->kind == CMD_STATUS) {
+        b->building->effects[b->building->count - 1].status = true;
+        b->building->statuses++;
+    }
     size_t bytes = arena_used(&b->building->arena) - before;
     if (c->kind == CMD_READ && r->err.code == ERR_OK && bytes < r->jobs->payload.len)
         bytes += r->jobs->payload.len;

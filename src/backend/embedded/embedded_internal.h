@@ -5,6 +5,7 @@
 /* What the files of the embedded backend share. */
 
 #include "backend/embedded/embedded.h"
+#include "backend/embedded/embedded_turn.h"
 #include "base/evaluator.h"
 #include "base/list.h"
 #include "base/strmap.h"
@@ -13,47 +14,9 @@
 #include "core/operations.h"
 #include "core/workers.h"
 #include "policy/policies.h"
-#include "store/batch.h"
 #include "store/eventlog.h"
 #include "store/index_file.h"
 #include "store/record.h"
-
-/* A reply, or a job for a stream, that leaves when its turn is durable. */
-struct effect {
-    reply_fn done; /* NULL: handout goes to stream */
-    void *ctx;
-    struct reply *reply;
-    struct backend_stream *stream;
-    const struct handout *handout;
-};
-
-/* Keys of entries that were put, in order; they lie in the batch. */
-struct kv_keys {
-    struct str *list;
-    size_t count, cap;
-};
-
-/* All that is committed together. */
-struct turn {
-    struct batch batch;
-    struct kv_keys kv;
-    struct arena arena; /* replies, and what they point to */
-    struct effect *effects;
-    size_t count, cap;
-    bool busy, syncs;    /* syncs: whatever settings.sync says */
-    bool rewrote;        /* a job's first record */
-    bool adds;           /* jobs, or payloads to them */
-    bool released;       /* its effects have left; its batch is still looked into */
-    uint64_t handed_out; /* bytes of the jobs among its effects */
-    uint64_t last_event; /* number of the newest of its events; 0: it has none */
-    uint64_t events[EVENT_COUNT];
-    struct buf traced; /* by the tracer, of its events */
-    int64_t sealed_at; /* env.ticks */
-};
-
-/* One being built, one on its way to disk, one whose replies are leaving: a reply's
- * receiver may submit the next command at once. */
-#define TURNS 3
 
 /* A list, count or removal that may take several turns. */
 struct chunk;
@@ -249,6 +212,7 @@ struct embedded {
     instant retry_reopen; /* iff HEALTH_FAILED */
     instant now;          /* of this turn */
     struct clock clock;
+    bool beats; /* the next batch is committed though it is empty: embedded_beats */
     int64_t free_space;
     instant free_space_at;
     enum room room_logged; /* last, and when */
@@ -316,6 +280,12 @@ struct backend_claim {
 };
 
 /* embedded.c */
+/* Whether a batch is to be committed though it is empty: not before the store takes one. */
+static inline bool embedded_beats(const struct embedded *b)
+{
+    return b->beats && b->health == HEALTH_GOOD;
+}
+
 /* Reads b->free_space anew, unless it was read a moment ago. */
 void embedded_check_space(struct embedded *b);
 struct engine *embedded_engine_new(struct embedded *b);
@@ -329,6 +299,15 @@ struct effect *embedded_effect_add(struct embedded *b);
  * b->old, to be freed. Commands under way are answered with `why`, and streams are closed. */
 void embedded_start_over(struct embedded *b, const struct err *why);
 void embedded_old_free(struct embedded *b);
+
+/* embedded_status.c */
+/* For so long a commit has been under way; 0: none is. */
+span embedded_commit_age(const struct embedded *b);
+/* Answers those who ask for the status while a commit hangs; when that is due. */
+void embedded_status_tell(struct embedded *b);
+bool embedded_status_due(const struct embedded *b, instant *at);
+/* A function of struct backend_vt. */
+void embedded_beat(struct backend *base);
 
 /* embedded_clock.c */
 void embedded_refresh_now(struct embedded *b);

@@ -94,25 +94,6 @@ void embedded_queue_names(struct embedded *b, const struct command *c, struct re
     r->count = n.count;
 }
 
-void embedded_status(struct embedded *b, const struct command *c, struct reply *r)
-{
-    (void)c;
-    embedded_check_space(b);
-    struct err refused = embedded_refuse_to_store(b, CMD_ENQUEUE);
-    r->status.writable = refused.code == ERR_OK;
-    r->status.readable = !b->blind;
-    if (refused.code != ERR_OK)
-        r->status.failure = arena_copy(&b->building->arena, str_from(refused.msg));
-    engine_count(b->engine, (struct str){0}, r->status.jobs);
-    r->status.memory = engine_memory(b->engine);
-    r->status.disk_bytes = store_disk_bytes(b->env.store);
-    memcpy(r->status.events, b->events.counts, sizeof r->status.events);
-    r->status.newest_event = b->events.durable;
-    r->status.damaged_jobs = b->damage.count;
-    r->status.damaged_tables = b->damage.tables;
-    r->status.clock = (struct clock_state){b->clock.ahead, b->clock.jump, b->clock.jumped_at};
-}
-
 /* Room for the one job of a reply. */
 static struct job *reply_job(struct embedded *b, struct reply *r)
 {
