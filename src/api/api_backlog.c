@@ -27,6 +27,14 @@ static const struct shape reason_shape = {SHAPE_MEMBERS(reason_members)};
 static const struct shape_member workers_members[] = {
     {MEMBER(struct backlog, workers, "asking", ALWAYS, "streams and claims for its jobs")},
     {MEMBER(struct backlog, with_room, "with_room", ALWAYS, "of them")},
+    {MEMBER(struct backlog, crew.busy, "busy", ALWAYS, "workers that hold jobs of its queue")},
+    {MEMBER(struct backlog, crew.runs, "in_flight", ALWAYS, "jobs of its queue that they hold")},
+    {MEMBER(struct backlog, crew.elsewhere, "busy_elsewhere", ALWAYS,
+            "workers of its queue that hold jobs of others only")},
+    {MEMBER(struct backlog, crew.usual, "run_ms", OR_NULL,
+            "how long a run of its queue takes, about")},
+    {MEMBER(struct backlog, crew.left, "room_in_ms", OR_NULL,
+            "when a slot should come free; null: nobody can say")},
 };
 static const struct shape workers_shape = {SHAPE_MEMBERS(workers_members)};
 

@@ -27,6 +27,15 @@ static const struct shape obstacle_shape = {SHAPE_MEMBERS(obstacle_members)};
 static const struct shape_member workers_members[] = {
     {MEMBER(struct explanation, workers, "asking", ALWAYS, "streams and claims for its queue")},
     {MEMBER(struct explanation, with_room, "with_room", ALWAYS, "of them")},
+    {MEMBER(struct explanation, crew.busy, "busy", ALWAYS, "workers that hold jobs of its queue")},
+    {MEMBER(struct explanation, crew.runs, "in_flight", ALWAYS,
+            "jobs of its queue that they hold")},
+    {MEMBER(struct explanation, crew.elsewhere, "busy_elsewhere", ALWAYS,
+            "workers of its queue that hold jobs of others only")},
+    {MEMBER(struct explanation, crew.usual, "run_ms", OR_NULL,
+            "how long a run of its queue takes, about")},
+    {MEMBER(struct explanation, crew.left, "room_in_ms", OR_NULL,
+            "when a slot should come free; null: nobody can say")},
 };
 static const struct shape workers_shape = {SHAPE_MEMBERS(workers_members)};
 

@@ -38,6 +38,15 @@ const struct subcommand explain_command = {
     .options = options,
 };
 
+static void write_workers(struct client *c, struct buf *out, struct str workers, const char *jobs)
+{
+    struct arena *a = &c->arena;
+    buf_print(out, "%-10s %.*s ask for %s, %.*s of them with room; %.*s busy with %.*s of them\n",
+              "workers", STR_ARG(view_text(a, workers, "asking")), jobs,
+              STR_ARG(view_text(a, workers, "with_room")), STR_ARG(view_text(a, workers, "busy")),
+              STR_ARG(view_text(a, workers, "in_flight")));
+}
+
 static void write_place(struct client *c, struct buf *out, struct str answer)
 {
     struct arena *a = &c->arena;
@@ -48,9 +57,7 @@ static void write_place(struct client *c, struct buf *out, struct str answer)
         return;
     buf_print(out, "%-10s %s%.*s in its queue\n", "place", exact ? "" : "later than ",
               STR_ARG(position));
-    buf_print(out, "%-10s %.*s ask for jobs of its queue, %.*s of them with room\n", "workers",
-              STR_ARG(view_text(a, workers, "asking")),
-              STR_ARG(view_text(a, workers, "with_room")));
+    write_workers(c, out, workers, "jobs of its queue");
 }
 
 /* How its newest run failed, in the words of who ran it: "PodStartFailed: pod x cannot start". */
@@ -101,9 +108,7 @@ static void write_queue(struct client *c, struct buf *out, struct str queue)
     buf_print(out, "%-10s %.*s ready, %.*s scheduled, %.*s blocked\n", "jobs",
               STR_ARG(view_text(a, queue, "ready")), STR_ARG(view_text(a, queue, "scheduled")),
               STR_ARG(view_text(a, queue, "blocked")));
-    buf_print(out, "%-10s %.*s ask for its jobs, %.*s of them with room\n", "workers",
-              STR_ARG(view_text(a, workers, "asking")),
-              STR_ARG(view_text(a, workers, "with_room")));
+    write_workers(c, out, workers, "its jobs");
     for (struct str each; view_next(&l, &each);)
         jobtext_fact(out, "why", view_text(a, each, "reason"));
 }

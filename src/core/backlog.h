@@ -36,6 +36,7 @@ struct backlog {
     /* As in struct explanation; of those that name the queue, and of those of all queues, up to
      * BACKLOG_LOOK_MAX are counted. */
     uint32_t workers, with_room;
+    struct crew crew;               /* iff jobs of it are ready */
     struct backlog_reason *reasons; /* those that hold back most come first */
     size_t reason_count;
 };

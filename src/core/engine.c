@@ -31,7 +31,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->take_seq = 1;
     e->next_event = 1;
     e->mark.at = INSTANT_NONE;
-    e->type_names.seed = e->queue_names.seed;
+    e->type_names.seed = e->worker_names.seed = e->queue_names.seed;
     e->crons = engine_crons_new(e->queue_names.seed);
     list_init(&e->settling);
     list_init(&e->dirty);
@@ -73,8 +73,7 @@ bool engine_free_some(struct engine *e, size_t most)
             continue;
         if (l->group && --l->group->live == 0)
             free(l->group);
-        if (--l->worker->refs == 0)
-            free(l->worker);
+        engine_worker_unref(e, l->worker);
         free(l->extras);
         free(l->trace);
         free(l);
@@ -119,6 +118,7 @@ void engine_free(struct engine *e)
     engine_groups_fini(e);
     idmap_fini(&e->live);
     engine_keys_fini(e);
+    engine_crew_fini(e);
     strmap_fini(&e->lines);
     engine_budget_fini(e);
     idmap_fini(&e->waits);

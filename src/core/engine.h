@@ -45,6 +45,9 @@ struct engine_sink {
     /* A tick of a cron entry whose job is batched, which is for the receiver to enqueue or to fold,
      * now or later: see engine_cron_awaits. The job is borrowed for the call. */
     void (*tick)(void *ctx, struct id entry, uint64_t number, const struct enqueue *job);
+    /* Visits who took from the queue lately, in any order, and returns how many workers it has
+     * looked at for that; NULL: nobody knows. */
+    size_t (*members)(void *ctx, struct str queue, crew_visitor *visit, void *visit_ctx);
 };
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
@@ -229,7 +232,8 @@ size_t engine_queue_page(const struct engine *e, instant now, struct str from, s
 /* Calls each(ctx, job, worker) for every run that goes on, in no order; the engine must not change
  * meanwhile. */
 void engine_each_live(const struct engine *e,
-                      void (*each)(void *ctx, struct id id, struct str worker), void *ctx);
+                      void (*each)(void *ctx, struct id id, struct str queue, struct str worker),
+                      void *ctx);
 /* The job goes back, attempts unchanged, because somebody stopped its worker. Nothing happens if it
  * is not in flight. */
 void engine_stop_run(struct engine *e, instant now, struct id id);

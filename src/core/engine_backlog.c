@@ -212,7 +212,9 @@ static void look_at_crowds(struct look *l, const struct queue *q)
     uint64_t tasks = q->tasks[STATUS_READY], none = 0, busy = 0;
     for (enum job_kind k = 0; k < JOB_KINDS; k++) {
         uint64_t ready = k == KIND_TASK ? tasks : l->out->ready - tasks;
-        if (ready && is_unfit(l, k))
+        if (!l->crowd[k].workers && crew_is_busy_with(&l->out->crew, engine_kind_runs(q, k)))
+            busy += ready;
+        else if (ready && is_unfit(l, k))
             add(l, OBSTACLE_NO_WORKER, ready)->name = k == KIND_TASK ? STR("task") : STR("job");
         else if (l->crowd[k].workers == 0)
             none += ready;
@@ -230,6 +232,7 @@ static struct err look_at_ready(struct look *l, const struct queue *q)
         return err_none();
     look_at_limits(l, q);
     bool limited = l->reason_count > 0;
+    l->steps += engine_crew_of(l->e, q, l->now, l->arena, &b->crew);
     look_at_crowds(l, q);
     uint64_t apart = 0;
     for (size_t i = 0; i < l->reason_count && !limited; i++)
@@ -265,8 +268,7 @@ static const char *text_of(enum obstacle_kind kind, bool one)
     case OBSTACLE_RATE:
         return one ? "waits for the rate of the queue" : "wait for the rate of the queue";
     case OBSTACLE_NO_WORKER:
-        return one ? "waits for a worker: nobody asks for jobs of the queue"
-                   : "wait for a worker: nobody asks for jobs of the queue";
+        return one ? "waits for a worker" : "wait for a worker";
     case OBSTACLE_BUSY:
         return one ? "waits for a worker with room" : "wait for a worker with room";
     case OBSTACLE_GANG:
@@ -279,8 +281,22 @@ static const char *text_of(enum obstacle_kind kind, bool one)
     }
 }
 
-static void put_into_words(struct backlog_reason *r, struct arena *a)
+static void add_crew(struct buf *b, enum obstacle_kind kind, const struct crew *c, instant now)
 {
+    if (kind != OBSTACLE_BUSY && kind != OBSTACLE_NO_WORKER)
+        return;
+    if (kind == OBSTACLE_BUSY && !crew_is_busy(c))
+        return;
+    buf_lit(b, ": ");
+    if (kind == OBSTACLE_BUSY)
+        crew_write_busy(b, c, now);
+    else
+        crew_write_absent(b, c, now);
+}
+
+static void put_into_words(struct look *l, struct backlog_reason *r)
+{
+    struct arena *a = l->arena;
     struct buf b = {0};
     bool one = r->jobs == 1 && !r->at_least;
     buf_print(&b, "%s%llu ", r->at_least ? "at least " : "", (unsigned long long)r->jobs);
@@ -296,6 +312,7 @@ static void put_into_words(struct backlog_reason *r, struct arena *a)
                   NAME_ARG(r->name));
     else
         buf_print(&b, "%s", text_of(r->kind, one));
+    add_crew(&b, r->kind, &l->out->crew, l->now);
     r->text = arena_copy(a, buf_view(&b));
     buf_fini(&b);
 }
@@ -331,7 +348,7 @@ static struct err look_at_queue(struct look *l, const struct queue *q)
     b->reasons = arena_get(l->arena, l->reason_count * sizeof *b->reasons);
     memcpy(b->reasons, l->reasons, l->reason_count * sizeof *b->reasons);
     for (size_t i = 0; i < b->reason_count; i++)
-        put_into_words(&b->reasons[i], l->arena);
+        put_into_words(l, &b->reasons[i]);
     memcpy(l->crowd, any, sizeof any);
     return err;
 }
@@ -352,7 +369,7 @@ struct err engine_backlog(struct engine *e, instant now, struct str name, struct
     const struct queue *q = engine_queue_find(e, name);
     struct look l;
     begin(&l, e, now, a);
-    *b = (struct backlog){.queue = arena_copy(a, name)};
+    *b = (struct backlog){.queue = arena_copy(a, name), .crew = crew_none()};
     l.out = b;
     return q ? look_at_queue(&l, q) : err_none();
 }
@@ -378,7 +395,7 @@ struct err engine_backlog_page(struct engine *e, instant now, const struct backl
         if (!waits(q) || !glob_list_matches(ask->reach, q->name))
             continue;
         l.out = &page->at[page->count++];
-        *l.out = (struct backlog){.queue = arena_copy(a, q->name)};
+        *l.out = (struct backlog){.queue = arena_copy(a, q->name), .crew = crew_none()};
         TRY(look_at_queue(&l, q));
     }
     page->more = q != NULL;

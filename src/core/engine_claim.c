@@ -107,15 +107,15 @@ static struct err begin(struct engine *e, instant now, const struct job_claim *c
     struct taker t = {.claim = true, .kind = job_kind(job), .lease = c->lease};
     struct btree_entry entry = {engine_rank(&job->state), job->id.hi, job->id.lo,
                                 extent->has_state ? READY_VAL_STATE : 0};
-    t.worker = engine_worker_new(c->worker);
-    t.node = engine_worker_new(c->node);
+    t.worker = engine_worker_ref(e, c->worker);
+    t.node = engine_worker_ref(e, c->node);
     struct err err = engine_run_begin(e, now, a, &t, q, entry, h);
     engine_limits_flush(e);
     if (err.code == ERR_OK)
         h->job.state.worker =
             arena_copy(a, c->worker); /* the run may end before the reply leaves */
-    engine_worker_unref(t.worker);
-    engine_worker_unref(t.node);
+    engine_worker_unref(e, t.worker);
+    engine_worker_unref(e, t.node);
     return err;
 }
 

@@ -150,27 +150,43 @@ static void count_workers(const struct list *subs, struct str shunned, struct ex
     }
 }
 
-static void explain_workers(struct arena *a, struct explanation *x)
+static struct str unfit_words(enum job_kind kind)
 {
-    bool task = job_kind(&x->job) == KIND_TASK;
-    if (x->workers == 0 && x->unfit)
-        explain_add(x, a, OBSTACLE_NO_WORKER, INSTANT_NONE,
-                    task
-                        ? "it is a task, and whoever asks for jobs of its queue does so over the "
-                          "Jobs API, by which nobody is given tasks: a worker of Taskcluster's API "
-                          "could take it"
-                        : "it is no task, and whoever asks for jobs of its queue does so over "
-                          "Taskcluster's API, by which nobody is given other jobs: a worker of the "
-                          "Jobs API could take it");
-    else if (x->workers == 0)
-        explain_add(x, a, OBSTACLE_NO_WORKER, INSTANT_NONE,
-                    "no stream is open for its queue and no claim waits for it");
-    else if (x->with_room == 0 && x->workers == 1)
-        explain_add(x, a, OBSTACLE_BUSY, INSTANT_NONE,
-                    "the only stream for its queue has as many jobs as it asked for");
-    else if (x->with_room == 0)
-        explain_add(x, a, OBSTACLE_BUSY, INSTANT_NONE,
-                    "all %u streams for its queue have as many jobs as they asked for", x->workers);
+    return kind == KIND_TASK
+               ? STR("it is a task, and whoever asks for jobs of its queue does so over the Jobs "
+                     "API, "
+                     "by which nobody is given tasks: a worker of Taskcluster's API could take it")
+               : STR("it is no task, and whoever asks for jobs of its queue does so over "
+                     "Taskcluster's API, by which nobody is given other jobs: a worker of the Jobs "
+                     "API could take it");
+}
+
+/* A worker that asks by claims is not seen here while it has no free slot: then its runs say that
+ * it is there. */
+static void explain_workers(const struct queue *q, instant now, struct arena *a,
+                            struct explanation *x)
+{
+    enum job_kind kind = job_kind(&x->job);
+    bool busy = crew_is_busy_with(&x->crew, engine_kind_runs(q, kind));
+    struct buf b = {0};
+    if (x->with_room > 0)
+        return;
+    if (x->workers == 1)
+        buf_lit(&b, "the only stream for its queue has as many jobs as it asked for");
+    else if (x->workers > 1)
+        buf_print(&b, "all %u streams for its queue have as many jobs as they asked for",
+                  x->workers);
+    else if (!busy && x->unfit)
+        buf_str(&b, unfit_words(kind));
+    else if (!busy)
+        crew_write_absent(&b, &x->crew, now);
+    if (busy && x->workers)
+        buf_lit(&b, ": ");
+    if (busy)
+        crew_write_busy(&b, &x->crew, now);
+    explain_add(x, a, busy || x->workers ? OBSTACLE_BUSY : OBSTACLE_NO_WORKER, INSTANT_NONE, "%.*s",
+                STR_ARG(buf_view(&b)));
+    buf_fini(&b);
 }
 
 static void explain_gang(const struct engine *e, struct arena *a, struct explanation *x)
@@ -205,7 +221,8 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     explain_in_flight(e, a, x);
     count_workers(&q->takers, node, x);
     count_workers(&e->any_takers, node, x);
-    explain_workers(a, x);
+    engine_crew_of(e, q, now, a, &x->crew);
+    explain_workers(q, now, a, x);
     explain_gang(e, a, x);
     engine_budget_explain(e, now, a, x);
     if (node.len && x->with_room && x->shunned == x->with_room) {
@@ -228,7 +245,7 @@ struct err engine_explain(struct engine *e, instant now, struct id id, struct ar
                           struct explanation *x, struct job_extent *extent)
 {
     uint64_t token;
-    *x = (struct explanation){0};
+    *x = (struct explanation){.crew = crew_none()};
     TRY(engine_read(e, now, id, false, a, &x->job, extent));
     x->has_run = engine_live_run(e, id, &x->run, &token);
     if (x->has_run) {

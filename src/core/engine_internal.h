@@ -11,6 +11,7 @@
 #include "base/strmap.h"
 #include "base/strtree.h"
 #include "core/engine.h"
+#include "core/engine_crew.h"
 #include "core/engine_entry.h"
 #include "core/queue.h"
 
@@ -53,6 +54,7 @@ struct queue {
     struct btree parked;         /* ready jobs whose key is full; see engine_keys.c */
     struct list slots;           /* its keys that are in use */
     uint32_t full_keys;          /* of these */
+    struct queue_pace pace;
 };
 
 /* A queue's settings, and the state of its limits. */
@@ -69,13 +71,6 @@ struct queue_limits {
 struct take_group {
     uint64_t seq;
     uint32_t live;
-};
-
-/* A worker's name, shared by the runs it holds. */
-struct worker_name {
-    uint32_t refs;
-    size_t len;
-    char bytes[];
 };
 
 /* What is needed to release a unique key and an alias without reading the job. */
@@ -107,6 +102,7 @@ struct live {
     struct list held;    /* in taker->held; or of a lease, in engine->leased */
     struct take_group *group; /* NULL: an older version stored the lease with the job's state */
     struct worker_name *worker;
+    struct list beside; /* in queue->pace.runs */
     struct unique_ref unique;
     struct job_extras *extras;   /* in one block; NULL: none */
     char *trace;                 /* TRACE_PARENT_LEN characters of its traceparent; NULL: none */
@@ -170,7 +166,7 @@ struct engine {
     struct engine_sink sink;
     struct rng rng;
     struct id_source ids;
-    struct strmap queue_names;
+    struct strmap queue_names, worker_names;
     struct queue **queues; /* by index; NULL: free */
     uint32_t queue_count, queue_cap;
     uint32_t *free_queues; /* indexes of dropped queues */
@@ -555,8 +551,6 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q, en
 void engine_live_end(struct engine *e, struct live *l);
 
 /* engine_taker.c */
-struct worker_name *engine_worker_new(struct str name);
-void engine_worker_unref(struct worker_name *w);
 static inline struct str engine_taker_node(const struct taker *t)
 {
     return (struct str){t->node->bytes, t->node->len};

@@ -74,10 +74,10 @@ struct restored_lease {
     struct worker_name *worker, *node;
 };
 
-static void drop(struct restored_lease *r)
+static void drop(struct engine *e, struct restored_lease *r)
 {
-    engine_worker_unref(r->worker);
-    engine_worker_unref(r->node);
+    engine_worker_unref(e, r->worker);
+    engine_worker_unref(e, r->node);
     free(r);
 }
 
@@ -99,15 +99,15 @@ void engine_restore_lease(struct engine *e, uint64_t seq, const struct lease *le
 {
     struct restored_lease *older = idmap_remove(&e->restored_leases, lease->id);
     if (older)
-        drop(older);
+        drop(e, older);
     struct restored_lease *r = ALLOC(struct restored_lease);
     *r = (struct restored_lease){.group = group_of(e, seq),
                                  .run = lease->run,
                                  .token = lease->token,
                                  .taken_at = lease->taken_at,
                                  .end = lease->end,
-                                 .worker = engine_worker_new(lease->worker),
-                                 .node = engine_worker_new(lease->node)};
+                                 .worker = engine_worker_ref(e, lease->worker),
+                                 .node = engine_worker_ref(e, lease->node)};
     idmap_put(&e->restored_leases, lease->id, r);
     if (seq >= e->take_seq)
         e->take_seq = seq + 1;
@@ -143,7 +143,7 @@ static void forget_restored(struct engine *e)
 {
     for (size_t i = 0; i < e->restored_leases.cap; i++)
         if (e->restored_leases.slots[i].val)
-            drop(e->restored_leases.slots[i].val);
+            drop(e, e->restored_leases.slots[i].val);
     idmap_fini(&e->restored_leases);
     free(e->lease_groups);
     e->lease_groups = NULL;

@@ -66,6 +66,7 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     list_init(&q->dirty_node);
     list_init(&q->slots);
     list_init(&q->takers);
+    list_init(&q->pace.runs);
     engine_gang_watch_init(&q->gang_watch);
     return q;
 }

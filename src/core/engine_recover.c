@@ -33,7 +33,8 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->priority = s->priority;
     l->has_state = x->has_state;
     l->payload_apart = x->payload_apart;
-    l->worker = engine_worker_new(s->worker);
+    l->worker = engine_worker_ref(e, s->worker);
+    engine_crew_begin(q, l);
     l->unique = engine_unique_ref(e, job);
     l->type = engine_type(e, q, job->type);
     l->extras = job_extras_new(&s->extras);

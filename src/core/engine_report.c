@@ -147,11 +147,13 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
         s->purge_at = instant_add(now, retention);
         e->port.put_run(e->port.ctx, id, run);
         e->port.put_state(e->port.ctx, id, s);
+        engine_crew_measure(l, now);
         engine_live_end(e, l);
         engine_ended_add(e, s->status, id, s->purge_at, q);
         return;
     }
     e->port.delete_job(e->port.ctx, id, &extent);
+    engine_crew_measure(l, now);
     engine_live_end(e, l);
     engine_queue_drop_if_unused(e, q);
 }
@@ -290,6 +292,7 @@ static void try_again(struct engine *e, instant now, struct live *l, struct job_
     e->port.put_run(e->port.ctx, id, run);
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s->status);
+    engine_crew_measure(l, now);
     engine_live_end(e, l);
     engine_avoid(e, now, id, &s->extras);
     engine_wait_add(e, q, engine_rank(s), id, val, s->ready_at, now, type);

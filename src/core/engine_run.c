@@ -43,11 +43,12 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
 }
 
 void engine_each_live(const struct engine *e,
-                      void (*each)(void *ctx, struct id id, struct str worker), void *ctx)
+                      void (*each)(void *ctx, struct id id, struct str queue, struct str worker),
+                      void *ctx)
 {
     for (size_t i = 0; i < e->live.cap; i++) {
         const struct live *l = e->live.slots[i].val;
         if (l)
-            each(ctx, l->id, (struct str){l->worker->bytes, l->worker->len});
+            each(ctx, l->id, l->queue->name, (struct str){l->worker->bytes, l->worker->len});
     }
 }

@@ -98,7 +98,8 @@ void engine_live_end(struct engine *e, struct live *l)
         engine_taker_pending(e, l->taker);
         engine_gangs_room(e, l->taker);
     }
-    engine_worker_unref(l->worker);
+    engine_crew_end(l);
+    engine_worker_unref(e, l->worker);
     free(l->extras);
     free(l->trace);
     keep_live(e, l);
@@ -320,6 +321,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     l->payload_apart = extent->payload_apart;
     l->worker = t->worker;
     l->worker->refs++;
+    engine_crew_begin(q, l);
     l->unique = engine_unique_ref(e, job);
     l->type = engine_type(e, q, job->type);
     s->extras.node = arena_copy(a, engine_taker_node(t));

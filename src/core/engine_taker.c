@@ -11,24 +11,6 @@
 /* Runs of closed streams that are ended in one turn: some milliseconds. */
 #define LOSSES_MAX 1000
 
-/* --- names of workers and nodes --- */
-
-struct worker_name *engine_worker_new(struct str name)
-{
-    struct worker_name *w = alloc_get(sizeof *w + name.len);
-    w->refs = 1;
-    w->len = name.len;
-    if (name.len)
-        memcpy(w->bytes, name.at, name.len);
-    return w;
-}
-
-void engine_worker_unref(struct worker_name *w)
-{
-    if (--w->refs == 0)
-        free(w);
-}
-
 /* --- states of takers --- */
 
 void engine_taker_idle(struct engine *e, struct taker *t)
@@ -100,8 +82,8 @@ static void free_taker(struct engine *e, struct taker *t)
         q->subs--;
         engine_queue_drop_if_unused(e, q);
     }
-    engine_worker_unref(t->worker);
-    engine_worker_unref(t->node);
+    engine_worker_unref(e, t->worker);
+    engine_worker_unref(e, t->node);
     free(t);
 }
 
@@ -142,8 +124,8 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     t->limit = spec->limit;
     t->lease = spec->lease;
     t->wait_end = spec->wait_end;
-    t->worker = engine_worker_new(spec->worker);
-    t->node = engine_worker_new(spec->node);
+    t->worker = engine_worker_ref(e, spec->worker);
+    t->node = engine_worker_ref(e, spec->node);
     t->sub_count = n;
     list_init(&t->pending);
     list_init(&t->held);
@@ -231,8 +213,8 @@ void engine_takers_free(struct engine *e)
     while (!list_is_empty(&e->takers)) {
         struct taker *t = LIST_OF(e->takers.next, struct taker, all);
         list_unlink(&t->all);
-        engine_worker_unref(t->worker);
-        engine_worker_unref(t->node);
+        engine_worker_unref(e, t->worker);
+        engine_worker_unref(e, t->node);
         free(t);
     }
 }

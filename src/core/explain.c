@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/must.h"
 
-#define TEXT_MAX 512
+#define TEXT_MAX 1024
 
 const char *explain_kind_name(enum obstacle_kind k)
 {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "core/crew.h"
 #include "core/job.h"
 
 enum obstacle_kind {
@@ -25,7 +26,7 @@ enum obstacle_kind {
     OBSTACLE_NO_WORKER,   /* nobody asks for jobs of its queue */
     OBSTACLE_GANG,        /* its gang is incomplete, or finds no room for all of it */
     OBSTACLE_BUDGET,      /* a budget lacks the tokens for it */
-    OBSTACLE_BUSY,        /* who does has as many as it asked for */
+    OBSTACLE_BUSY,        /* its workers have no free slot */
     OBSTACLE_KINDS
 };
 
@@ -61,6 +62,7 @@ struct explanation {
      * the ones on the node that it must stay off. */
     uint32_t workers, with_room, shunned;
     uint32_t unfit;     /* those that ask for jobs of its queue, but of another kind */
+    struct crew crew;   /* of a ready job */
     struct str summary; /* a sentence without its full stop */
     struct str remedy;  /* of a dead job: what would bring it back; else empty */
 };

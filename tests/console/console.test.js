@@ -675,7 +675,7 @@ describe('a viewer', () => {
         await page.run((text) => { document.getElementById('token').value = text; }, tokens.who);
         await page.press('Use it');
         await page.shown();
-        await untilText(page, /no worker|nobody asks/);
+        await untilText(page, /no worker|no stream is open/);
         assert.ok(!/xyzzy|Payload/.test(await page.text()));
         assert.ok(!(await page.eval('document.documentElement.outerHTML')).includes('xyzzy'));
         for (const [view, right] of [['#/audit', 'administer'], ['#/operations', 'operate'], ['#/jobs?filter=true', 'payloads']]) {

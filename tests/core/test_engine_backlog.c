@@ -55,8 +55,8 @@ static void waiting_jobs_are_counted_by_what_keeps_them_back(void **state)
     assert_int_equal(b.reason_count, 3);
     assert_reason(&b, 0, OBSTACLE_PAUSE, "3 wait because the queue is paused");
     assert_reason(&b, 1, OBSTACLE_NO_WORKER,
-                  "3 wait for a worker: nobody asks for jobs of the "
-                  "queue");
+                  "3 wait for a worker: no stream is open for its queue and no claim waits for "
+                  "it");
     assert_reason(&b, 2, OBSTACLE_TIME, "1 waits for its time");
 }
 
@@ -71,7 +71,10 @@ static void workers_that_are_full_are_told_from_none(void **state)
     assert_int_equal(b.workers, 1);
     assert_int_equal(b.with_room, 0);
     assert_int_equal(b.reason_count, 1);
-    assert_reason(&b, 0, OBSTACLE_BUSY, "2 wait for a worker with room");
+    assert_reason(&b, 0, OBSTACLE_BUSY,
+                  "2 wait for a worker with room: worker 'w' is busy with 1 job of its queue, "
+                  "since 0 ms ago; no run of the queue has ended since the server started, so "
+                  "when a slot comes free is not known");
 }
 
 static void a_limit_holds_back_all_ready_jobs(void **state)

@@ -36,7 +36,7 @@ describe('GET /explain', () => {
         assert.deepEqual(key, { kind: 'concurrency_key', jobs: 12, name: 'acme', until: null,
             reason: '12 wait for concurrency_key=acme' });
         assert.equal(answer.waits_for.find(({ kind }) => kind === 'time').reason, '1 waits for its time');
-        assert.deepEqual(answer.workers, { asking: 0, with_room: 0 });
+        assert.deepEqual([answer.workers.asking, answer.workers.busy, answer.workers.in_flight], [0, 1, 1]);
         const shown = await run(['explain', '--queue', queue], { TENAX_URL: server.url() });
         assert.equal(shown.code, 0, shown.stderr);
         assert.match(shown.stdout, /jobs {7}12 ready, 1 scheduled, 0 blocked\n/);

@@ -34,7 +34,8 @@ describe('a ready job', () => {
         const answer = await explain(server, job.id);
         assert.deepEqual([answer.status, answer.queue], ['ready', queue]);
         assert.deepEqual(kinds(answer), ['no_worker']);
-        assert.deepEqual(answer.workers, { asking: 0, with_room: 0 });
+        assert.deepEqual(answer.workers, { asking: 0, with_room: 0, busy: 0, in_flight: 0,
+            busy_elsewhere: 0, run_ms: null, room_in_ms: null });
         assert.equal(answer.waits_for[0].until, null);
         assert.equal(answer.earliest_at, null);
         assert.deepEqual([answer.position, answer.position_exact], [1, true]);
@@ -81,7 +82,7 @@ describe('a ready job', () => {
         const { id } = await server.enqueue({ queue });
         const answer = await explain(server, id);
         assert.deepEqual(kinds(answer), ['busy_workers']);
-        assert.deepEqual(answer.workers, { asking: 1, with_room: 0 });
+        assert.deepEqual([answer.workers.asking, answer.workers.with_room, answer.workers.busy], [1, 0, 1]);
         assert.match(answer.summary, /the only stream for its queue has as many jobs/);
         const other = await server.take(`?queue=${queue}&prefetch=1`);
         assert.equal((await other.next()).id, id);
@@ -101,6 +102,75 @@ describe('a ready job', () => {
         assert.equal(answer.since, ended.ended_at);
         assert.deepEqual(answer.newest_run, ended);
         assert.match(answer.reason, /the worker gave it back/);
+    });
+});
+
+describe('workers without a free slot', () => {
+    const server = useServer();
+
+    async function busyOf(queue) {
+        const { id } = await server.enqueue({ queue });
+        const answer = await explain(server, id);
+        const { json } = await server.get(`/explain?queue=${queue}`);
+        const [all] = json.queues;
+        for (const each of ['asking', 'with_room', 'busy', 'in_flight', 'busy_elsewhere', 'run_ms'])
+            assert.equal(all.workers[each], answer.workers[each], each); // room_in_ms goes on
+        return { answer, all, kinds: [kinds(answer)[0], all.waits_for[0].kind] };
+    }
+
+    it('are_what_its_jobs_wait_for_though_no_claim_waits', async () => {
+        const queue = queueName();
+        await server.enqueueMany([{ queue }, { queue }, { queue }]);
+        await server.claim({ queues: [queue], worker: 'one', count: 2 });
+        const one = await busyOf(queue);
+        assert.deepEqual(one.kinds, ['busy_workers', 'busy_workers']);
+        assert.match(one.answer.summary, /^ready: worker 'one' is busy with 2 jobs of its queue, the longest since .* ago; no run of the queue has ended since/);
+        assert.match(one.all.waits_for[0].reason, /^2 wait for a worker with room: worker 'one' is busy with 2/);
+        await server.claim({ queues: [queue], count: 1 }); // by somebody without a name
+        const two = await busyOf(queue);
+        assert.match(two.answer.summary, /^ready: 2 workers are busy with 3 jobs/);
+        assert.deepEqual([two.answer.workers.busy, two.answer.workers.in_flight], [2, 3]);
+    });
+
+    it('should_have_room_when_a_run_has_taken_as_long_as_those_before', async () => {
+        const queue = queueName();
+        await server.enqueueMany([{ queue }, { queue }]);
+        const { id, token } = await server.claimOne(queue, { worker: 'one' });
+        await server.post(`/jobs/${id}/success`, { token });
+        await server.claimOne(queue, { worker: 'one' });
+        const { answer } = await busyOf(queue);
+        assert.ok(answer.workers.run_ms >= 0);
+        assert.match(answer.summary, /; a run takes about [^,]*, (so a slot should come free in about|and all of them have taken longer)/);
+    });
+
+    it('are_known_by_the_queues_that_they_asked_for_while_they_work_on_others', async () => {
+        const [queue, other] = [queueName(), queueName()];
+        await server.enqueueMany([{ queue: other }, { queue: other }]);
+        await server.claim({ queues: [queue, other], worker: 'both', count: 2 });
+        const both = await busyOf(queue);
+        assert.deepEqual(both.kinds, ['busy_workers', 'busy_workers']);
+        assert.match(both.answer.summary, /^ready: 1 worker of its queue is busy with 2 jobs of other queues/);
+        assert.equal(both.answer.workers.busy_elsewhere, 1);
+    });
+
+    it('are_told_from_those_that_asked_and_went_away', async () => {
+        const queue = queueName();
+        await server.claim({ queues: [queue], worker: 'gone', count: 1, wait_ms: 0 });
+        const gone = await busyOf(queue);
+        assert.deepEqual(gone.kinds, ['no_worker', 'no_worker']);
+        assert.match(gone.answer.summary, /no claim waits for it; worker 'gone' asked last, .* ago/);
+    });
+
+    it('are_known_after_a_restart', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        await server.claim({ queues: [queue], worker: 'lasting', lease_ms: HOUR });
+        await server.stop();
+        await server.start();
+        const { answer } = await busyOf(queue);
+        assert.match(answer.summary, /^ready: worker 'lasting' is busy with 1 job of its queue, since .* ago/);
+        const { json } = await server.get('/workers/lasting');
+        assert.deepEqual([json.queues, json.in_flight], [[queue], 1]);
     });
 });
 
@@ -233,7 +303,7 @@ describe('a job of a queue with limits', () => {
         await server.claimOne(queue);
         const { id } = await server.enqueue({ queue });
         const answer = await explain(server, id);
-        assert.deepEqual(kinds(answer), ['concurrency', 'no_worker']);
+        assert.deepEqual(kinds(answer), ['concurrency', 'busy_workers']);
         assert.match(answer.summary, /1 of its queue are in flight, and its limit is 1/);
         await server.post(`/jobs/${first.id}/success`);
         assert.deepEqual(kinds(await explain(server, id)), ['no_worker']);
@@ -369,7 +439,7 @@ describe('explaining', () => {
         const shown = await tenax('explain', id);
         assert.equal(shown.code, 0, shown.stderr);
         for (const line of [`job        ${id}`, 'status     ready', 'place      2 in its queue',
-            'workers    0 ask for jobs of its queue, 0 of them with room',
+            'workers    0 ask for jobs of its queue, 0 of them with room; 0 busy with 0 of them',
             'waits for  no stream is open for its queue and no claim waits for it',
             'waits for  1 job of its queue comes first'])
             assert.ok(shown.stdout.includes(`${line}\n`), `${line}\n${shown.stdout}`);

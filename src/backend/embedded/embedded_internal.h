@@ -236,6 +236,7 @@ struct embedded {
     struct history history;
     struct failure_groups failures;
     struct workers workers;
+    struct glob_list crew_reach; /* queues of whoever asks who works on one (embedded_crew.h) */
     struct operations operations;
     struct kv_state kv;
     struct trail_state trail;

@@ -95,6 +95,7 @@ void embedded_backlog(struct embedded *b, const struct command *c, struct reply 
     struct backlog_page *page = ARENA_NEW(a, struct backlog_page);
     struct backlog_ask ask = {c->backlog.from, c->backlog.limit, c->reach};
     r->backlogs = page;
+    b->crew_reach = c->reach;
     if (!c->backlog.queue.len) {
         r->err = engine_backlog_page(b->engine, b->now, &ask, a, page);
         return;

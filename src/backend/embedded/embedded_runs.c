@@ -133,6 +133,7 @@ void embedded_explain(struct embedded *b, const struct command *c, struct reply 
     struct arena *a = &b->building->arena;
     struct explanation *x = ARENA_NEW(a, struct explanation);
     struct job_extent extent;
+    b->crew_reach = c->reach;
     r->err = engine_explain(b->engine, b->now, id, a, x, &extent);
     if (r->err.code == ERR_OK && !x->has_run && extent.runs_ended) {
         r->err = embedded_load_run(b, id, extent.runs_ended - 1, a, &x->run);

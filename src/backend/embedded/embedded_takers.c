@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "backend/embedded/embedded_crew.h"
 #include "backend/embedded/embedded_reach.h"
 #include "base/alloc.h"
 #include "base/mark.h"
@@ -88,8 +89,11 @@ static void on_claimed(void *ctx, void *taker_ctx, struct handout *h, size_t cou
 
 struct engine_sink embedded_sink(struct embedded *b)
 {
-    return (struct engine_sink){
-        .ctx = b, .deliver = on_deliver, .claimed = on_claimed, .tick = embedded_fold_tick};
+    return (struct engine_sink){.ctx = b,
+                                .deliver = on_deliver,
+                                .claimed = on_claimed,
+                                .tick = embedded_fold_tick,
+                                .members = embedded_workers_of};
 }
 
 /* --- streams and claims --- */

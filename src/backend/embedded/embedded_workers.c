@@ -4,6 +4,7 @@
  * which are quiet is on the disk, as entries beside those of front ends. A quiet worker's streams
  * are paused, and its claims wait at a queue that no job can be in. */
 
+#include "backend/embedded/embedded_crew.h"
 #include "backend/embedded/embedded_reach.h"
 
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #define SPACE STR("~quiet-workers")
 /* Runs of a worker that is stopped that go back in one turn. */
 #define STOP_PER_TURN 1000
+/* Queues that are named of a worker that is known by its runs alone. */
+#define TALLY_QUEUES_MAX 8
 
 /* No queue of a job has such a name (job_check_name). */
 const struct str embedded_nowhere = {"\1", 1};
@@ -67,14 +70,63 @@ static struct err hush(struct embedded *b, struct str name, bool quiet)
 
 /* --- reading --- */
 
-/* Runs in flight by the names of their workers. */
-static void count_run(void *ctx, struct id id, struct str worker)
+/* The runs of one worker. Of one that has not been heard of since the start, they tell which queues
+ * it takes from, as far as anybody knows. */
+struct tally {
+    uint64_t runs;
+    struct str queues[TALLY_QUEUES_MAX]; /* sorted */
+    size_t queue_count;
+};
+
+struct counting {
+    struct embedded *b;
+    struct arena *arena;
+    struct strmap by_name; /* struct tally */
+};
+
+static bool is_unheard(const struct embedded *b, struct str name)
 {
-    struct strmap *counts = ctx;
+    const struct worker *w = workers_find(&b->workers, name);
+    return !w || !instant_is_set(w->last_seen);
+}
+
+static void add_queue(struct tally *t, struct str queue)
+{
+    size_t at = t->queue_count;
+    while (at > 0 && str_cmp(t->queues[at - 1], queue) > 0)
+        at--;
+    if ((at > 0 && str_eq(t->queues[at - 1], queue)) || t->queue_count == TALLY_QUEUES_MAX)
+        return;
+    memmove(t->queues + at + 1, t->queues + at, (t->queue_count - at) * sizeof *t->queues);
+    t->queues[at] = queue;
+    t->queue_count++;
+}
+
+static void count_run(void *ctx, struct id id, struct str queue, struct str worker)
+{
+    struct counting *c = ctx;
     (void)id;
-    uintptr_t n = worker.len ? (uintptr_t)strmap_get(counts, worker) : 0;
-    if (worker.len)
-        strmap_put(counts, worker, (void *)(n + 1));
+    if (!worker.len)
+        return;
+    struct tally *t = strmap_get(&c->by_name, worker);
+    if (!t) {
+        t = ARENA_NEW(c->arena, struct tally);
+        *t = (struct tally){0};
+        strmap_put(&c->by_name, worker, t);
+    }
+    t->runs++;
+    if (is_unheard(c->b, worker))
+        add_queue(t, queue);
+}
+
+static struct str join_queues(struct arena *a, const struct tally *t)
+{
+    struct buf text = {0};
+    for (size_t i = 0; i < t->queue_count; i++)
+        buf_print(&text, "%s%.*s", i ? "," : "", STR_ARG(t->queues[i]));
+    struct str joined = arena_copy(a, buf_view(&text));
+    buf_fini(&text);
+    return joined;
 }
 
 static int by_name(const void *a, const void *b)
@@ -126,25 +178,60 @@ static size_t leave_out_mentioned(const struct embedded *b, struct worker_view *
     return kept;
 }
 
+/* Names of queues have no comma. A text that was cut has lost whole names only. */
+static bool takes_from(const struct worker *w, struct str queue)
+{
+    const char *at = w->queues.at, *end = at + w->queues.len;
+    if (!w->queues.len)
+        return true;
+    while (at < end) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const char *next = comma ? comma : end;
+        if (str_eq((struct str){at, (size_t)(next - at)}, queue))
+            return true;
+        at = next + 1;
+    }
+    return false;
+}
+
+size_t embedded_workers_of(void *embedded, struct str queue, crew_visitor *visit, void *ctx)
+{
+    const struct embedded *b = embedded;
+    LIST_EACH (n, &b->workers.order) {
+        const struct worker *w = LIST_OF(n, struct worker, order);
+        if (instant_is_set(w->last_seen) && takes_from(w, queue) &&
+            is_within(b->crew_reach, w->queues) && !embedded_worker_is_quiet(b, mark_bare(w->name)))
+            visit(ctx, &(struct crew_member){w->name, w->last_seen});
+    }
+    return b->workers.by_name.count;
+}
+
 /* Those that are known, and those that are known by their runs alone: since a restart they have not
  * been heard of. */
-static size_t gather(struct embedded *b, const struct workers_query *q, struct glob_list reach,
-                     const struct strmap *counts, struct worker_view *all)
+static size_t gather(struct counting *c, const struct workers_query *q, struct glob_list reach,
+                     struct worker_view *all)
 {
     size_t n = 0;
-    LIST_EACH (node, &b->workers.order) {
-        const struct worker *w = LIST_OF(node, struct worker, order);
-        if (is_wanted(q, w->name) && is_within(reach, w->queues))
-            all[n++] = (struct worker_view){*w, (uintptr_t)strmap_get(counts, w->name)};
+    LIST_EACH (node, &c->b->workers.order) {
+        struct worker w = *LIST_OF(node, struct worker, order);
+        const struct tally *t = strmap_get(&c->by_name, w.name);
+        if (t && t->queue_count)
+            w.queues = join_queues(c->arena, t);
+        if (is_wanted(q, w.name) && is_within(reach, w.queues))
+            all[n++] = (struct worker_view){w, t ? t->runs : 0};
     }
-    for (size_t i = 0; !reach.count && i < counts->cap; i++) {
-        const struct strmap_slot *s = &counts->slots[i];
+    for (size_t i = 0; i < c->by_name.cap; i++) {
+        const struct strmap_slot *s = &c->by_name.slots[i];
         struct str name = {s->key, s->len};
-        if (s->key && is_wanted(q, name) && !workers_find(&b->workers, name))
-            all[n++] = (struct worker_view){{.name = name}, (uintptr_t)s->val};
+        if (!s->key || !is_wanted(q, name) || workers_find(&c->b->workers, name))
+            continue;
+        const struct tally *t = s->val;
+        struct worker w = {.name = name, .queues = join_queues(c->arena, t)};
+        if (is_within(reach, w.queues))
+            all[n++] = (struct worker_view){w, t->runs};
     }
     qsort(all, n, sizeof *all, by_name);
-    return leave_out_mentioned(b, all, n);
+    return leave_out_mentioned(c->b, all, n);
 }
 
 /* Workers change before the reply leaves. */
@@ -161,11 +248,11 @@ static void read_workers(struct embedded *b, const struct workers_query *q, stru
                          struct reply *r)
 {
     struct arena *a = &b->building->arena, scratch = {0};
-    struct strmap counts = {.seed = b->lanes.seed};
-    engine_each_live(b->engine, count_run, &counts);
-    size_t most = b->workers.by_name.count + counts.count;
+    struct counting c = {.b = b, .arena = &scratch, .by_name.seed = b->lanes.seed};
+    engine_each_live(b->engine, count_run, &c);
+    size_t most = b->workers.by_name.count + c.by_name.count;
     struct worker_view *all = arena_get(&scratch, most * sizeof *all + 1);
-    size_t n = gather(b, q, reach, &counts, all);
+    size_t n = gather(&c, q, reach, all);
     r->more = n > q->limit;
     r->count = r->more ? q->limit : n;
     struct worker_view *shown = arena_get(a, r->count * sizeof *shown + 1);
@@ -175,7 +262,7 @@ static void read_workers(struct embedded *b, const struct workers_query *q, stru
     }
     r->workers = shown;
     arena_fini(&scratch);
-    strmap_fini(&counts);
+    strmap_fini(&c.by_name);
 }
 
 static void read_one(struct embedded *b, struct str name, struct glob_list reach, struct reply *r)
@@ -211,9 +298,10 @@ struct held_runs {
     bool more;
 };
 
-static void gather_run(void *ctx, struct id id, struct str worker)
+static void gather_run(void *ctx, struct id id, struct str queue, struct str worker)
 {
     struct held_runs *h = ctx;
+    (void)queue;
     if (!str_eq(mark_bare(worker), h->worker))
         return;
     h->more = h->count == STOP_PER_TURN;

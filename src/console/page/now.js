@@ -141,8 +141,10 @@ function showLane(model, row, q) {
     refs.limits.classList.toggle('paused', q.paused);
     showCounts(refs, q);
     setText(refs.age, q.oldest_ready_age_ms === null ? '' : `oldest ready ${duration(q.oldest_ready_age_ms)}`);
-    setText(refs.workers, why?.workers.asking ? `${count(why.workers.asking)} asking` : '');
-    refs.workers.title = why ? `${why.workers.with_room} of them with room` : '';
+    setText(refs.workers, !why ? '' : why.workers.asking ? `${count(why.workers.asking)} asking`
+        : why.workers.busy ? `${count(why.workers.busy)} busy` : '');
+    refs.workers.title = why ? `${why.workers.asking} ask for its jobs, ${why.workers.with_room} of them with room; ` +
+        `${why.workers.busy} busy with ${why.workers.in_flight} of them` : '';
     setText(refs.rate, rate ? `${perSecond(rate.completed)}/s done${rate.failed >= 0.05
         ? `, ${perSecond(rate.failed)}/s failed` : ''}` : '');
     const reasons = why?.waits_for.filter(({ kind }) => kind !== 'time' || q.jobs.ready === 0) ?? [];

@@ -52,7 +52,7 @@ export async function queue([name], params, signal) {
             reasonList(backlog)),
         h('section', { class: 'card', 'aria-labelledby': 'set' }, h('h2', { id: 'set' }, 'The queue'), facts([
             ['limits', limitsOf(q) || 'none'],
-            ['workers', `${number(backlog.workers.asking)} ask for its jobs, ${number(backlog.workers.with_room)} with room`],
+            ['workers', `${number(backlog.workers.asking)} ask for its jobs, ${number(backlog.workers.with_room)} with room; ${number(backlog.workers.busy)} busy with ${number(backlog.workers.in_flight)} of them`],
             ['oldest ready', q.oldest_ready_age_ms === null ? 'none' : duration(q.oldest_ready_age_ms)],
             ['retry policies', q.retry_policies.join(', ')],
             ['retry limit', q.retry_limit === null ? 'the server’s' : String(q.retry_limit)],
