@@ -146,6 +146,7 @@ static struct err admit(struct api *a, struct http_request *req, const struct en
     TRY(drop_empty_params(e, req));
     if (req->query.len && takes_no_query(e))
         TRY(check_no_params(req));
+    TRY(api_check_form(a, e, req));
     return api_check_body(req);
 }
 

@@ -2,9 +2,12 @@
 #include "api/api_access.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 #include "api/api_routes.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/glob.h"
 #include "base/must.h"
 #include "wire/wire_msgpack.h"
@@ -58,6 +61,24 @@ struct err api_identify(const struct api *a, const struct endpoint *e, struct ap
     if (identities_guard(identities))
         return rights_check(NULL, op);
     return check_anonymous(a, e, r);
+}
+
+struct err api_check_form(const struct api *a, const struct endpoint *e,
+                          const struct http_request *req)
+{
+    static const char *const forms[] = {"text/plain", "application/x-www-form-urlencoded",
+                                        "multipart/form-data"};
+    struct str type = req->content_type;
+    if (req->method != HTTP_POST || req->body.len || !type.len ||
+        a->operations[e - api_endpoints]->right < RIGHT_OPERATE)
+        return err_none();
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        size_t len = strlen(forms[i]);
+        if (type.len >= len && strncasecmp(type.at, forms[i], len) == 0)
+            return err_make(ERR_BAD_MEDIA, "the content type is '%s'; without a body send none",
+                            forms[i]);
+    }
+    return err_none();
 }
 
 void api_reply_refused(struct api *a, const struct api_request *r, const struct err *err)
@@ -137,6 +158,26 @@ void api_hide_payloads(const struct call *c, const struct reply *r)
 {
     for (size_t i = 0; c->blind && r->err.code == ERR_OK && i < r->count; i++)
         r->jobs[i].payload = (struct str){0};
+}
+
+/* What a container wrote may quote a payload. The memory of a reply is its own. */
+static void hide_log(const struct run *run)
+{
+    const struct failure *f = &run->failure;
+    struct container_result *containers = (struct container_result *)f->containers;
+    for (size_t i = 0; i < f->container_count; i++)
+        containers[i].log = (struct str){0};
+}
+
+void api_hide_logs(const struct call *c, const struct reply *r)
+{
+    if (!c->blind || r->err.code != ERR_OK)
+        return;
+    size_t count = r->run_count ? r->run_count : r->count;
+    for (size_t i = 0; r->runs && i < count; i++)
+        hide_log(&r->runs[i]);
+    if (r->explanation && r->explanation->has_run)
+        hide_log(&r->explanation->run);
 }
 
 /* --- streams --- */

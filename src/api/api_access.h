@@ -15,6 +15,10 @@ struct endpoint;
  * refused, whatever it is about. */
 NODISCARD struct err api_identify(const struct api *a, const struct endpoint *e,
                                   struct api_request *r);
+/* ERR_BAD_MEDIA if a request that would change what only operators may has no body and the type of
+ * a form: any page could have a browser send that. */
+NODISCARD struct err api_check_form(const struct api *a, const struct endpoint *e,
+                                    const struct http_request *req);
 /* Answers a request that was refused for want of credentials or rights. */
 void api_reply_refused(struct api *a, const struct api_request *r, const struct err *err);
 
@@ -58,6 +62,8 @@ bool api_is_same_tenant(const struct rights *a, const struct rights *b);
 bool api_may_see(const struct api_request *r);
 /* Leaves out the payloads of a reply unless the call's sender may see them. */
 void api_hide_payloads(const struct call *c, const struct reply *r);
+/* The same of what containers wrote, in runs. */
+void api_hide_logs(const struct call *c, const struct reply *r);
 
 /* --- runs and who holds them (api_held.c) --- */
 

@@ -88,6 +88,7 @@ const struct shape api_explanation_shape = {.name = "Explanation",
 
 static void on_explained(void *ctx, const struct reply *r)
 {
+    api_hide_logs(ctx, r);
     api_reply_part(ctx, r, 200, &api_explanation_shape, r->explanation);
 }
 

@@ -231,6 +231,7 @@ static void reply_runs(struct runs_call *c, const struct reply *r, bool errors)
 {
     if (api_reply_failed(c->page.call.x, r))
         return;
+    api_hide_logs(&c->page.call, r);
     struct buf *b = &c->page.call.api->scratch;
     char self[24], next[24], prev[24];
     struct run_page page = {r->runs, r->count, {.page = &c->page}};
@@ -273,7 +274,7 @@ static void submit_runs(struct api *a, const struct api_request *r, bool errors)
         return;
     }
     struct runs_call *call = ARENA_NEW(r->http->arena, struct runs_call);
-    call->page = (struct page_call){.call = {a, r->x},
+    call->page = (struct page_call){.call = {a, r->x, !api_may_see(r)},
                                     .backwards = c.runs.backwards,
                                     .limit = c.runs.limit,
                                     .path = arena_copy(r->http->arena, r->http->path)};
@@ -308,6 +309,7 @@ static void on_attempt(void *ctx, const struct reply *r)
         api_reply_error(c->call.x, &err, NULL);
         return;
     }
+    api_hide_logs(&c->call, r);
     struct buf *b = &c->call.api->scratch;
     b->len = 0;
     shape_write(b, &api_run_error_shape, &r->runs[0], SHAPE_AS_IT_IS);
@@ -317,7 +319,7 @@ static void on_attempt(void *ctx, const struct reply *r)
 void api_error_of_attempt(struct api *a, const struct api_request *r)
 {
     struct attempt_call *call = ARENA_NEW(r->http->arena, struct attempt_call);
-    call->call = (struct call){a, r->x};
+    call->call = (struct call){a, r->x, !api_may_see(r)};
     struct command c = {.kind = CMD_RUNS,
                         .runs = {.failures_only = true, .limit = 1},
                         .done = on_attempt,

@@ -65,6 +65,7 @@ const struct shape api_job_seen_shape = {.name = "JobWithoutPayload", SHAPE_MEMB
 static void on_read(void *ctx, const struct reply *r)
 {
     const struct call *c = ctx;
+    api_hide_logs(c, r);
     api_reply_shape(c, r, 200, c->blind ? &api_job_seen_shape : &api_job_read_shape);
 }
 

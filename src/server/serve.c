@@ -244,6 +244,7 @@ static struct err open_admin(struct server *s)
 static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
+    TRY(proxies_read(set->trusted_proxies, &s->proxies));
     TRY(open_listener(s, set->host, set->port, &set->tls, serve_on_request, &s->primary));
     return set->no_admin ? err_none() : open_admin(s);
 }

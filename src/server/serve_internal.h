@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "access/proxies.h"
 #include "api/api.h"
 #include "backend/embedded/embedded.h"
 #include "server/cluster.h"
@@ -48,6 +49,7 @@ struct server {
     struct backend *backend;
     struct exporter exporter;
     struct identity_set who;
+    struct proxies proxies; /* that are believed */
     struct api *api;
     struct task_api tasks;
     struct router *router;

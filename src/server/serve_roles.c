@@ -99,6 +99,21 @@ void serve_on_cluster(void *ctx)
     serve_turn(s);
 }
 
+/* From here on the peer is whoever a proxy asks for that is believed. */
+static void look_behind_proxy(const struct server *s, struct http_exchange *x,
+                              const struct http_request *req)
+{
+    _Static_assert(HTTP_ADDRESS_MAX == PROXIES_ADDRESS_MAX, "an address of either");
+    if (!s->proxies.count || !req->forwarded_for.len)
+        return;
+    struct http_peer *peer = ARENA_NEW(req->arena, struct http_peer);
+    *peer = *http_peer(x);
+    char address[HTTP_ADDRESS_MAX];
+    proxies_client(&s->proxies, peer->address, req->forwarded_for, address);
+    memcpy(peer->address, address, sizeof address);
+    http_set_peer(x, peer);
+}
+
 static void serve(struct server *s, struct http_exchange *x, const struct http_request *req,
                   bool admin)
 {
@@ -119,6 +134,7 @@ static void serve(struct server *s, struct http_exchange *x, const struct http_r
             return;
         req = &real;
     }
+    look_behind_proxy(s, x, req);
     if (admin)
         router_handle_admin(s->router, x, req);
     else

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access/proxies.h"
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/log.h"
@@ -86,6 +87,10 @@ static const struct option_def table[] = {
              "queue.example.org,*.svc.cluster.local (*: any), in addition to localhost, its "
              "address and "
              "the names of its certificate; requests for other names are refused"},
+    {"trusted-proxies", "ADDRESSES", OPTION_TEXT, AT(trusted_proxies), ENV("TRUSTED_PROXIES"),
+     .help = "proxies, as 10.0.0.0/8,fd00::1, whose X-Forwarded-For says whom they ask for: that "
+             "address counts wrong credentials, and is in the audit; from others the header is "
+             "passed over"},
     {"identities", "FILE", OPTION_TEXT, AT(identities), ENV("IDENTITIES"),
      .help =
          "who is known by certificates, JSON Web Tokens or signed requests, and their roles, as "
@@ -442,6 +447,10 @@ static struct err check(const struct settings *s, const struct options *o)
     struct err names = guard_check_names(s->allowed_hosts);
     if (names.code != ERR_OK)
         return err_make(ERR_USAGE, "--allowed-hosts: %s", names.msg);
+    struct proxies proxies;
+    struct err trusted = proxies_read(s->trusted_proxies, &proxies);
+    if (trusted.code != ERR_OK)
+        return err_make(ERR_USAGE, "--trusted-proxies: %s", trusted.msg);
     if (s->otlp_memory < OTLP_MEMORY_MIN)
         return err_make(ERR_USAGE, "--otlp-memory must be 64KiB or more");
     if (s->reply_memory < REPLY_MEMORY_MIN)

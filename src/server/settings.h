@@ -97,6 +97,7 @@ struct settings {
     span clock_jump_limit;
     bool insecure;
     const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
+    const char *trusted_proxies;     /* access/proxies.h; NULL: none */
     const char *identities;          /* NULL: only tokens */
     const char *taskcluster_clients; /* NULL: none are configured */
     span taskcluster_claim_timeout;

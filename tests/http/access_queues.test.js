@@ -197,6 +197,20 @@ describe('credentials that are limited to queues', () => {
 
 const JOB = { queue: 'a', type: 't', payload: 1 };
 
+describe('a request of an operator without a body', () => {
+    it('has_no_type_that_any_page_can_send', async (t) => {
+        const { server, as } = await guarded(t);
+        await as('admin').post('/jobs', JOB);
+        for (const type of ['text/plain', 'text/plain;charset=UTF-8', 'application/x-www-form-urlencoded',
+            'multipart/form-data; boundary=x'])
+            for (const target of ['/reset', '/jobs/cancel', '/jobs/retry'])
+                assertError(await server.admin('POST', target, undefined, { ...as('admin').headers, 'content-type': type }),
+                    415, 'unsupported_media_type');
+        assert.equal((await as('admin').get('/jobs/count?status=ready')).json.count, 1);
+        assert.equal((await server.admin('POST', '/reset', undefined, as('admin').headers)).status, 204);
+    });
+});
+
 describe('a viewer', () => {
     it('sees_no_payloads_unless_that_was_said', async (t) => {
         const { as } = await guarded(t, { blind: { roles: ['viewer'] },
@@ -223,6 +237,22 @@ describe('a viewer', () => {
         assertError(await as('blind').get('/jobs?filter=true'), 403, 'insufficient_rights', /payloads/);
         assert.equal((await as('seeing').get(`/jobs/${id}`)).json.payload.secret, 'xyzzy');
         assert.equal((await as('seeing').get('/jobs')).json.jobs[0].payload.secret, 'xyzzy');
+    });
+});
+
+describe('what a container wrote', () => {
+    it('is_shown_to_those_who_may_see_payloads', async (t) => {
+        const { as } = await guarded(t, { blind: { roles: ['viewer'] }, seeing: { roles: ['viewer'], payloads: true } });
+        const { id } = (await as('admin').post('/jobs', { ...JOB, retry_limit: 0 })).json;
+        const [{ token }] = (await as('admin').post('/jobs/claim', { queues: ['a'] })).json.jobs;
+        const failed = await as('admin').post(`/jobs/${id}/failure`, { token, message: 'no',
+            containers: [{ name: 'main', exit_code: 3, log: 'secret xyzzy' }] });
+        assert.equal(failed.status, 200, failed.text);
+        for (const target of ['?runs=true', '/runs', '/errors', '/errors/1', '/explain']) {
+            const [blind, seeing] = [await as('blind').get(`/jobs/${id}${target}`), await as('seeing').get(`/jobs/${id}${target}`)];
+            assert.ok(seeing.text.includes('xyzzy'), `${target}: ${seeing.text}`);
+            assert.ok(blind.status === 200 && blind.text.includes('main') && !blind.text.includes('xyzzy'), blind.text);
+        }
     });
 });
 

@@ -33,6 +33,26 @@ for (const threads of ['1', '2'])
         await until(() => /too many wrong credentials from 127\.0\.0\.1/.test(server.stderr), 'a warning');
     });
 
+it('wrong_tokens_behind_a_trusted_proxy_count_for_whom_it_asks_for', async (t) => {
+    const { server } = await guarded(t, {}, { args: [...LIMIT, '--trusted-proxies', '127.0.0.1,10.0.0.0/8'] });
+    const ask = async (forwarded) => (await server.get('/jobs', { ...WRONG, 'x-forwarded-for': forwarded })).status;
+    const statuses = [];
+    for (let i = 0; i < 12; i++)
+        statuses.push(await ask(`203.0.113.${i}, 192.0.2.1, 10.1.1.1`)); // what is left of it anybody may write
+    assert.deepEqual(statuses.slice(0, 5), Array(5).fill(401));
+    assert.ok(statuses.includes(429), `${statuses}`);
+    assert.equal(await ask('192.0.2.2'), 401, 'another client of the same proxy');
+    assert.ok(/too many wrong credentials from 192\.0\.2\.1/.test(server.stderr));
+});
+
+it('a_peer_that_is_no_trusted_proxy_is_limited_whatever_it_says', async (t) => {
+    const { server } = await guarded(t, {}, { args: [...LIMIT, '--trusted-proxies', '10.0.0.0/8'] });
+    const statuses = [];
+    for (let i = 0; i < 12; i++)
+        statuses.push((await server.get('/jobs', { ...WRONG, 'x-forwarded-for': `192.0.2.${i}` })).status);
+    assert.ok(statuses.includes(429), `${statuses}`);
+});
+
 const clients = [{ clientId: 'root', accessToken: 'a'.repeat(44), scopes: ['*'] }];
 const server = useTaskcluster({ clients, args: LIMIT });
 
