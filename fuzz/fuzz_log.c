@@ -62,11 +62,32 @@ static void read_all(int fd, const unsigned char *bytes, size_t len)
         if (e.code != ERR_OK)
             break;
         must(r.at <= len && r.last == last + (found == LOG_FOUND_BATCH));
-        must((found == LOG_FOUND_DAMAGE) == (r.fault != NULL));
+        bool lost = found == LOG_FOUND_DAMAGE || found == LOG_FOUND_UNSYNCED;
+        must(lost == (r.fault != NULL));
+        must(found != LOG_FOUND_END || r.durable <= r.last);
         if (found != LOG_FOUND_BATCH)
             break;
         must(r.at > at);
         check_batch(bytes, &r, buf_view(&contents));
+    }
+    log_reader_fini(&r);
+    buf_fini(&contents);
+}
+
+/* What is whole anywhere lies within the segment. */
+static void look_everywhere(int fd, size_t len)
+{
+    struct log_reader r = {.fd = fd, .size = len};
+    struct buf contents = {0};
+    for (uint64_t at = 0; at + LOG_BLOCK <= len; at += LOG_BLOCK) {
+        struct log_frame f = {0};
+        bool there;
+        struct err e = log_reader_peek(&r, at, &there, &f, &contents);
+        must(e.code == ERR_OK || e.code == ERR_VERSION);
+        if (e.code != ERR_OK)
+            break;
+        must(!there || f.kind != LOG_BATCH || log_frame_size(contents.len) == f.size);
+        must(!there || (f.durable <= f.number && f.synced <= f.number));
     }
     log_reader_fini(&r);
     buf_fini(&contents);
@@ -85,6 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("segment", MFD_CLOEXEC);
     must(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
     read_all(fd, bytes, len);
+    look_everywhere(fd, len);
     close(fd);
     free(bytes);
     return 0;

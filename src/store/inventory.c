@@ -22,7 +22,7 @@
 #include "store/writer.h"
 
 #define PLACES          2
-#define VERSION         2
+#define VERSION         3           /* of 2 the log did not say what was durable */
 #define VERSION_OF_LOGS 1           /* before there was our log */
 #define HEADER          ((size_t)8) /* checksum and length, little-endian */
 /* How to continue anyway. */
@@ -90,7 +90,7 @@ static void read_logs(struct reader *r, struct inventory *out)
 
 static void read_parts(struct reader *r, unsigned version, struct inventory *out)
 {
-    *out = (struct inventory){.has_log = version == VERSION};
+    *out = (struct inventory){.has_log = version != VERSION_OF_LOGS};
     out->generation = reader_varint(r, "generation", UINT64_MAX);
     out->manifest = reader_varint(r, "manifest", UINT64_MAX);
     out->manifest_size = reader_varint(r, "manifest size", INT64_MAX);
@@ -114,7 +114,7 @@ struct err inventory_decode(struct str place, struct inventory *out)
         return bad;
     struct reader r = {.value = {place.at + HEADER, len}};
     unsigned version = reader_byte(&r, "version", UINT8_MAX);
-    if (version != VERSION && version != VERSION_OF_LOGS)
+    if (version < VERSION_OF_LOGS || version > VERSION)
         return err_make(ERR_VERSION, "the inventory was written by a newer tenax: use that one");
     read_parts(&r, version, out);
     return r.bad || reader_left(&r) ? bad : err_none();

@@ -13,7 +13,7 @@
  *
  * One of version 1 is from the time when the log was RocksDB's, and lists its files: it is read, so
  * that an upgrade begins with everything. Such a tenax refuses one of version 2, and with it a log
- * that it would not read. */
+ * that it would not read; and so does one of version 2 with one of version 3. */
 
 #include <stdbool.h>
 #include <stddef.h>

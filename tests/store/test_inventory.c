@@ -435,10 +435,43 @@ static void after_an_upgrade_an_older_tenax_finds_no_inventory_that_it_knows(voi
     }
 }
 
+/* Version 2 is of a log that did not say what was durable, and is gone on with. */
+static void the_version_before_is_read_and_the_next_is_refused(void **state)
+{
+    static char place[INVENTORY_PLACE];
+    struct inventory *inv = ALLOC(struct inventory), *read = ALLOC(struct inventory);
+    (void)state;
+    inv->generation = 7;
+    inv->has_log = true;
+    inv->is = (struct inventory_state){.tables = 5, .reached = 9, .held = 4};
+    inventory_encode(inv, place);
+    size_t len = (unsigned char)place[4];
+    for (char version = 2; version <= place[8]; version++) {
+        char bytes[64];
+        must(8 + len <= sizeof bytes);
+        memcpy(bytes, place, 8 + len);
+        bytes[8] = version;
+        uint32_t sum = checksum_add(0, bytes + 4, len + 4);
+        for (int i = 0; i < 4; i++)
+            bytes[i] = (char)(sum >> (8 * i));
+        assert_ok(inventory_decode((struct str){bytes, 8 + len}, read));
+        assert_true(read->has_log);
+        assert_int_equal(read->is.reached, 9);
+        bytes[8] = (char)(place[8] + 1);
+        sum = checksum_add(0, bytes + 4, len + 4);
+        for (int i = 0; i < 4; i++)
+            bytes[i] = (char)(sum >> (8 * i));
+        assert_code(inventory_decode((struct str){bytes, 8 + len}, read), ERR_VERSION);
+    }
+    free(inv);
+    free(read);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_version_before_is_read_and_the_next_is_refused),
         T(a_place_is_read_as_it_was_written),
         T(checksums_are_castagnolis),
         T(a_place_that_was_being_written_leaves_the_other),
