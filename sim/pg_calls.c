@@ -356,12 +356,11 @@ static void read_rows(struct str text, struct pstatement *s)
     }
 }
 
-struct err pg_log_send(struct pg *pg, int shard, uint64_t epoch, uint64_t seq, struct str batch,
-                       struct str inbox)
+struct err pg_log_send(struct pg *pg, int shard, const struct pg_log_row *row, struct str inbox)
 {
     (void)shard;
-    struct pstatement s = {.verb = P_COMMIT, .epoch = epoch, .number = seq};
-    s.batch = (struct str){alloc_text(batch.at, batch.len), batch.len};
+    struct pstatement s = {.verb = P_COMMIT, .epoch = row->epoch, .number = row->seq};
+    s.batch = (struct str){alloc_text(row->batch.at, row->batch.len), row->batch.len};
     read_rows(inbox, &s);
     return send(pg, s);
 }
@@ -382,14 +381,14 @@ struct err pg_log_begin(struct pg *pg, int shard, uint64_t epoch, uint64_t seq)
     return err_none();
 }
 
-struct err pg_log_each(struct pg *pg, int shard, uint64_t from,
-                       struct err (*fn)(void *ctx, uint64_t seq, struct str batch), void *ctx)
+struct err pg_log_each(struct pg *pg, int shard, uint64_t from, pg_log_fn fn, void *ctx)
 {
     struct pstatement *s;
     (void)shard;
     TRY(call(pg, (struct pstatement){.verb = P_EACH, .number = from}, &s));
     for (size_t i = 0; i < s->log_count; i++) {
-        struct err e = fn(ctx, s->log[i]->seq, s->log[i]->batch);
+        const struct pg_log_row row = {s->log[i]->seq, s->log[i]->epoch, s->log[i]->batch, {0}};
+        struct err e = fn(ctx, &row);
         if (e.code != ERR_OK)
             servers_break(pg);
         TRY(e);

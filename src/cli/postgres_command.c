@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "postgres/pg_schema.h"
 #include "postgres/pg_shard.h"
+#include "store/records_check.h"
 #include "store/records_import.h"
 #include "store/rocks.h"
 
@@ -18,6 +19,7 @@
 struct postgres_args {
     const char *url, *password_file;
     span timeout;
+    bool deep;
     const char *dir; /* of import */
 };
 
@@ -32,6 +34,8 @@ static const struct option_def options[] = {
      .env = "TENAX_POSTGRES_PASSWORD_FILE", .help = "its first line is the password"},
     {"timeout", "DURATION", OPTION_SPAN, AT(timeout), .def = "10s",
      .help = "how long PostgreSQL may take to answer"},
+    {"deep", NULL, OPTION_SWITCH, AT(deep),
+     .help = "of check: reads every record and every batch, and compares their checksums"},
     {0},
 };
 
@@ -43,8 +47,11 @@ const struct subcommand postgres_command = {
         "install makes the schema `tenax` in the database, and the role tenax_producer, whose "
         "members may enqueue by SQL and do nothing else. upgrade brings a schema of an older "
         "tenax to this version, while servers run. check says whether servers can use it, and "
-        "what an acknowledgement is worth with PostgreSQL's settings. Each may be run again at any "
-        "time. import brings all jobs of the root directory DIR, of a server that is stopped or "
+        "what an acknowledgement is worth with PostgreSQL's settings; with --deep it reads all "
+        "that is "
+        "stored, names what does not have its checksum, and fails if there is any. Each may be run "
+        "again at any time. import brings all jobs of the root directory DIR, of a server that is "
+        "stopped or "
         "of a backup that was restored, into a schema that has none; DIR stays as it is.\n"
         "The role needs the right to create a schema (GRANT CREATE ON DATABASE … TO …), and "
         "CREATEROLE unless somebody else runs CREATE ROLE tenax_producer NOLOGIN before. It owns "
@@ -53,6 +60,7 @@ const struct subcommand postgres_command = {
     .examples = "  tenax postgres install --postgres postgres://tenax@db.example.org/jobs \\\n"
                 "    --postgres-password-file /etc/tenax/postgres\n"
                 "  tenax postgres check --postgres postgres://tenax@db.example.org/jobs\n"
+                "  tenax postgres check --deep --postgres postgres:///jobs\n"
                 "  TENAX_POSTGRES=postgres:///jobs tenax postgres upgrade\n"
                 "  tenax postgres import /var/lib/tenax --postgres postgres:///jobs\n",
     .options = options,
@@ -91,10 +99,31 @@ NODISCARD static struct err upgrade(struct pg *pg, const struct postgres_args *a
     return err_none();
 }
 
+static void tell(const char *line)
+{
+    printf("damaged: %s\n", line);
+}
+
+NODISCARD static struct err check_deep(struct pg *pg)
+{
+    struct records_check c;
+    TRY(records_check(pg, SHARD, tell, &c));
+    printf("%llu records and %llu batches were read; %llu of them have no checksum, as they were "
+           "written by an older tenax\n",
+           (unsigned long long)c.records, (unsigned long long)c.batches,
+           (unsigned long long)c.without);
+    if (c.missing)
+        return err_make(ERR_CORRUPT, "batch %llu is missing in the log",
+                        (unsigned long long)c.missing);
+    if (c.damaged_records + c.damaged_batches == 0)
+        return err_none();
+    return err_make(ERR_CORRUPT, "%llu records and %llu batches are damaged",
+                    (unsigned long long)c.damaged_records, (unsigned long long)c.damaged_batches);
+}
+
 NODISCARD static struct err check(struct pg *pg, const struct postgres_args *args,
                                   const char *where)
 {
-    (void)args;
     struct pg_schema s;
     struct pg_durability d;
     TRY(pg_schema_require(pg));
@@ -103,7 +132,7 @@ NODISCARD static struct err check(struct pg *pg, const struct postgres_args *arg
     TRY(pg_durability_read(pg, &d));
     printf("%s: PostgreSQL %d, schema tenax of version %d; servers can use it\n%s\n", where,
            s.postgres, s.version, d.text);
-    return err_none();
+    return args->deep ? check_deep(pg) : err_none();
 }
 
 NODISCARD static struct err copy(struct pg *pg, const char *dir, uint64_t *count)
@@ -186,6 +215,8 @@ int postgres_main(int argc, char **argv)
     if (o.rest_count != actions[i].rest)
         return subcommand_usage(&postgres_command, "name one root directory to import");
     args.dir = o.rest_count == 2 ? o.rest[1] : NULL;
+    if (args.deep && actions[i].run != check)
+        return subcommand_usage(&postgres_command, "--deep is of check");
     if (!args.url)
         return subcommand_usage(&postgres_command, "give the database by --postgres");
     if (OPTION_GIVEN(&o, struct postgres_args, url) &&

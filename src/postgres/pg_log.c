@@ -5,17 +5,20 @@
 
 /* --- appending --- */
 
-struct err pg_log_send(struct pg *pg, int shard, uint64_t epoch, uint64_t seq, struct str batch,
-                       struct str inbox)
+struct err pg_log_send(struct pg *pg, int shard, const struct pg_log_row *row, struct str inbox)
 {
     static const struct pg_statement s = {
         "log_commit", "SELECT tenax.commit($1::bigint, $2::bigint, $3::bigint, $4::bytea, "
-                      "$5::text::bigint[])"};
-    struct pg_param params[] = {
-        pg_number(shard), pg_number((int64_t)epoch), pg_number((int64_t)seq), pg_bytes(batch), {0}};
+                      "$5::text::bigint[], $6::bytea)"};
+    struct pg_param params[] = {pg_number(shard),
+                                pg_number((int64_t)row->epoch),
+                                pg_number((int64_t)row->seq),
+                                pg_bytes(row->batch),
+                                {0},
+                                pg_bytes(row->sum)};
     if (inbox.len)
         params[4] = pg_text(inbox);
-    return pg_send(pg, &s, params, 5);
+    return pg_send(pg, &s, params, 6);
 }
 
 struct err pg_log_sent(struct pg *pg)
@@ -41,51 +44,57 @@ struct err pg_log_begin(struct pg *pg, int shard, uint64_t epoch, uint64_t seq)
 /* --- reading --- */
 
 struct each {
-    struct err (*fn)(void *ctx, uint64_t seq, struct str batch);
-    struct err (*record)(void *ctx, struct str key, struct str value);
+    pg_log_fn fn;
+    pg_record_fn record;
     void *ctx;
 };
+
+static struct str sum_of(const struct pg_rows *row, int column)
+{
+    return pg_is_null(row, 0, column) ? (struct str){0} : pg_get(row, 0, column);
+}
 
 static struct err each_batch(void *ctx, const struct pg_rows *row)
 {
     const struct each *e = ctx;
-    return e->fn(e->ctx, (uint64_t)pg_get_int(row, 0, 0), pg_get(row, 0, 1));
+    const struct pg_log_row out = {(uint64_t)pg_get_int(row, 0, 0), (uint64_t)pg_get_int(row, 0, 1),
+                                   pg_get(row, 0, 2), sum_of(row, 3)};
+    return e->fn(e->ctx, &out);
 }
 
-struct err pg_log_each(struct pg *pg, int shard, uint64_t from,
-                       struct err (*fn)(void *ctx, uint64_t seq, struct str batch), void *ctx)
+struct err pg_log_each(struct pg *pg, int shard, uint64_t from, pg_log_fn fn, void *ctx)
 {
     static const struct pg_statement s = {
-        "log_each", "SELECT seq, batch FROM tenax.log WHERE shard = $1::bigint AND seq >= "
-                    "$2::bigint ORDER BY seq"};
+        "log_each", "SELECT seq, epoch, batch, sum FROM tenax.log WHERE shard = $1::bigint AND "
+                    "seq >= $2::bigint ORDER BY seq"};
     struct each e = {.fn = fn, .ctx = ctx};
     struct pg_param params[] = {pg_number(shard), pg_number((int64_t)from)};
     return pg_each(pg, &s, params, 2, each_batch, &e);
 }
 
-struct err pg_log_some(struct pg *pg, int shard, uint64_t from, uint64_t upto, int most,
-                       struct err (*fn)(void *ctx, uint64_t seq, struct str batch), void *ctx)
+struct err pg_log_some(struct pg *pg, int shard, const struct pg_log_part *part, pg_log_fn fn,
+                       void *ctx)
 {
     static const struct pg_statement s = {
-        "log_some", "SELECT seq, batch FROM tenax.log WHERE shard = $1::bigint AND seq >= "
-                    "$2::bigint AND seq <= $3::bigint ORDER BY seq LIMIT $4::bigint"};
+        "log_some", "SELECT seq, epoch, batch, sum FROM tenax.log WHERE shard = $1::bigint AND "
+                    "seq >= $2::bigint AND seq <= $3::bigint ORDER BY seq LIMIT $4::bigint"};
     struct each e = {.fn = fn, .ctx = ctx};
-    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)from),
-                                pg_number((int64_t)upto), pg_number(most)};
+    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)part->from),
+                                pg_number((int64_t)part->upto), pg_number(part->most)};
     return pg_each(pg, &s, params, 4, each_batch, &e);
 }
 
 static struct err each_record(void *ctx, const struct pg_rows *row)
 {
     const struct each *e = ctx;
-    return e->record(e->ctx, pg_get(row, 0, 0), pg_get(row, 0, 1));
+    const struct pg_record out = {pg_get(row, 0, 0), pg_get(row, 0, 1), sum_of(row, 2)};
+    return e->record(e->ctx, &out);
 }
 
-struct err pg_records_each(struct pg *pg, int shard,
-                           struct err (*fn)(void *ctx, struct str key, struct str value), void *ctx)
+struct err pg_records_each(struct pg *pg, int shard, pg_record_fn fn, void *ctx)
 {
     static const struct pg_statement s = {
-        "records_each", "SELECT key, value FROM tenax.records WHERE shard = $1::bigint"};
+        "records_each", "SELECT key, value, sum FROM tenax.records WHERE shard = $1::bigint"};
     struct each e = {.record = fn, .ctx = ctx};
     struct pg_param params[] = {pg_number(shard)};
     return pg_each(pg, &s, params, 1, each_record, &e);
@@ -216,13 +225,13 @@ struct err pg_log_size(struct pg *pg, int shard, uint64_t *all, uint64_t *curren
     return ask(pg, &s, params, 1, all, current);
 }
 
-struct err pg_records_flush(struct pg *pg, int shard, uint64_t epoch, struct str keys,
-                            struct str values, struct str gone)
+struct err pg_records_flush(struct pg *pg, int shard, uint64_t epoch,
+                            const struct pg_records_change *c)
 {
     static const struct pg_statement s = {
         "records_flush", "SELECT tenax.flush($1::bigint, $2::bigint, $3::bytea[], $4::bytea[], "
-                         "$5::bytea[])"};
-    struct pg_param params[] = {pg_number(shard), pg_number((int64_t)epoch), pg_bytes(keys),
-                                pg_bytes(values), pg_bytes(gone)};
-    return pg_run(pg, &s, params, 5, NULL);
+                         "$5::bytea[], $6::bytea[])"};
+    struct pg_param params[] = {pg_number(shard),    pg_number((int64_t)epoch), pg_bytes(c->keys),
+                                pg_bytes(c->values), pg_bytes(c->gone),         pg_bytes(c->sums)};
+    return pg_run(pg, &s, params, 6, NULL);
 }

@@ -9,22 +9,36 @@
 
 #define PG_LOG_TABLES 4
 
+/* A row of the log, and one of records. sum is its checksum as it is stored, which is the caller's
+ * to make and to compare; at NULL: there is none. */
+struct pg_log_row {
+    uint64_t seq, epoch;
+    struct str batch, sum;
+};
+struct pg_record {
+    struct str key, value, sum;
+};
+
+typedef struct err (*pg_log_fn)(void *ctx, const struct pg_log_row *row);
+typedef struct err (*pg_record_fn)(void *ctx, const struct pg_record *record);
+
 /* Begins to append a batch, and ends that. inbox is "{1,2}", the rows that go with it, or empty.
  * ERR_CONFLICT: not all of them were there. */
-NODISCARD struct err pg_log_send(struct pg *pg, int shard, uint64_t epoch, uint64_t seq,
-                                 struct str batch, struct str inbox);
+NODISCARD struct err pg_log_send(struct pg *pg, int shard, const struct pg_log_row *row,
+                                 struct str inbox);
 NODISCARD struct err pg_log_sent(struct pg *pg);
 
 /* An empty shard begins after that batch. */
 NODISCARD struct err pg_log_begin(struct pg *pg, int shard, uint64_t epoch, uint64_t seq);
 /* Calls fn for the batches from that number on, in order. Not fenced. */
-NODISCARD struct err pg_log_each(struct pg *pg, int shard, uint64_t from,
-                                 struct err (*fn)(void *ctx, uint64_t seq, struct str batch),
-                                 void *ctx);
+NODISCARD struct err pg_log_each(struct pg *pg, int shard, uint64_t from, pg_log_fn fn, void *ctx);
 /* The same up to `upto`, and for `most` batches. */
-NODISCARD struct err pg_log_some(struct pg *pg, int shard, uint64_t from, uint64_t upto, int most,
-                                 struct err (*fn)(void *ctx, uint64_t seq, struct str batch),
-                                 void *ctx);
+struct pg_log_part {
+    uint64_t from, upto;
+    int most;
+};
+NODISCARD struct err pg_log_some(struct pg *pg, int shard, const struct pg_log_part *part,
+                                 pg_log_fn fn, void *ctx);
 /* The first batch that pg_log_each has, if none is missing after it; one above the last, if it has
  * none. 0: some are missing. */
 NODISCARD struct err pg_log_first(struct pg *pg, int shard, uint64_t *first);
@@ -58,11 +72,13 @@ NODISCARD struct err pg_log_let_go(struct pg *pg, int shard, uint64_t epoch, uin
 NODISCARD struct err pg_log_size(struct pg *pg, int shard, uint64_t *all, uint64_t *current);
 
 /* Calls fn for all records. */
-NODISCARD struct err pg_records_each(struct pg *pg, int shard,
-                                     struct err (*fn)(void *ctx, struct str key, struct str value),
-                                     void *ctx);
-/* Puts values and deletes keys. Each is an array in PostgreSQL's binary form (pg_array.h). */
-NODISCARD struct err pg_records_flush(struct pg *pg, int shard, uint64_t epoch, struct str keys,
-                                      struct str values, struct str gone);
+NODISCARD struct err pg_records_each(struct pg *pg, int shard, pg_record_fn fn, void *ctx);
+/* What to put and to delete. Each is an array in PostgreSQL's binary form (pg_array.h). */
+struct pg_records_change {
+    struct str keys, values, sums; /* as many of each */
+    struct str gone;               /* keys */
+};
+NODISCARD struct err pg_records_flush(struct pg *pg, int shard, uint64_t epoch,
+                                      const struct pg_records_change *change);
 
 #endif

@@ -11,6 +11,7 @@
 #include "postgres/pg_log.h"
 #include "postgres/pg_shard.h"
 #include "store/batch_bytes.h"
+#include "store/row_sum.h"
 
 /* Between two tries to connect. */
 #define PAUSE      ((span){50})
@@ -148,8 +149,10 @@ NODISCARD static struct err connect_again(struct log_postgres *l, uint64_t *seq)
 
 static void send_batch(struct log_postgres *l)
 {
-    struct err e = pg_log_send(l->pg, l->settings.shard, l->settings.epoch, l->last,
-                               buf_view(&l->batch), buf_view(&l->inbox));
+    char sum[ROW_SUM_LEN];
+    struct pg_log_row row = {l->last, l->settings.epoch, buf_view(&l->batch), {sum, sizeof sum}};
+    row_sum_of_batch(&row, sum);
+    struct err e = pg_log_send(l->pg, l->settings.shard, &row, buf_view(&l->inbox));
     l->sent = e.code == ERR_OK;
 }
 
@@ -293,13 +296,18 @@ NODISCARD static struct err err_of_gap(uint64_t number)
                     (unsigned long long)number);
 }
 
-static struct err replay_one(void *ctx, uint64_t seq, struct str batch)
+static struct err replay_one(void *ctx, const struct pg_log_row *row)
 {
     struct replay *r = ctx;
-    if (seq != r->next)
+    if (row->seq != r->next)
         return err_of_gap(r->next);
+    if (!row_sum_is_right(row))
+        return err_make(ERR_CORRUPT,
+                        "batch %llu in PostgreSQL's log does not have its checksum: its bytes are "
+                        "not what was written; restore a backup of PostgreSQL",
+                        (unsigned long long)row->seq);
     r->next++;
-    return r->fn(r->ctx, seq, batch);
+    return r->fn(r->ctx, row->seq, row->batch);
 }
 
 static struct err postgres_replay(struct log *base, uint64_t from, log_replay_fn fn, void *ctx)

@@ -14,6 +14,7 @@
 #include "store/batch.h"
 #include "store/batch_bytes.h"
 #include "store/bloom.h"
+#include "store/row_sum.h"
 
 #define FLUSH_AFTER_MS 5000
 #define LOG_BYTES      ((uint64_t)64 << 20)
@@ -46,7 +47,7 @@ struct records {
     uint64_t unknown;    /* of batches up to this one it does not know the keys */
     struct batch keys;   /* of a part: deletes */
     uint64_t part, next; /* its first batch; the next one to be read */
-    struct pg_array put, values, gone;
+    struct pg_array put, values, sums, gone;
     struct buf value;
 };
 
@@ -126,14 +127,16 @@ NODISCARD static struct err write_out(struct records *r)
     if (waiting(r) == 0)
         return err_none();
     TRY(check_stopping(r));
-    TRY(pg_records_flush(r->pg, s->shard, s->epoch, pg_array_view(&r->put),
-                         pg_array_view(&r->values), pg_array_view(&r->gone)));
+    const struct pg_records_change change = {pg_array_view(&r->put), pg_array_view(&r->values),
+                                             pg_array_view(&r->sums), pg_array_view(&r->gone)};
+    TRY(pg_records_flush(r->pg, s->shard, s->epoch, &change));
     pthread_mutex_lock(&r->lock);
     r->state.written += r->put.count;
     r->state.removed += r->gone.count;
     pthread_mutex_unlock(&r->lock);
     pg_array_reset(&r->put);
     pg_array_reset(&r->values);
+    pg_array_reset(&r->sums);
     pg_array_reset(&r->gone);
     return err_none();
 }
@@ -146,6 +149,9 @@ NODISCARD static struct err write_key(struct records *r, struct str key)
         bloom_add(r->bloom, key);
         pg_array_add(&r->put, key);
         pg_array_add(&r->values, buf_view(&r->value));
+        char sum[ROW_SUM_LEN];
+        row_sum_of_record(key, buf_view(&r->value), sum);
+        pg_array_add(&r->sums, (struct str){sum, sizeof sum});
     } else if (r->part <= r->unknown || bloom_has(r->bloom, key)) {
         pg_array_add(&r->gone, key);
     }
@@ -162,14 +168,17 @@ static struct err read_op(void *ctx, const struct batch_op *op)
     return err_none();
 }
 
-static struct err read_batch(void *ctx, uint64_t seq, struct str batch)
+static struct err read_batch(void *ctx, const struct pg_log_row *row)
 {
     struct records *r = ctx;
-    if (seq != r->next)
+    if (row->seq == r->next && !row_sum_is_right(row))
+        return err_make(ERR_CORRUPT, "batch %llu in PostgreSQL's log does not have its checksum",
+                        (unsigned long long)r->next);
+    if (row->seq != r->next)
         return err_make(ERR_CORRUPT, "batch %llu is missing in PostgreSQL's log",
                         (unsigned long long)r->next);
     r->next++;
-    return batch_bytes_read(batch, read_op, r);
+    return batch_bytes_read(row->batch, read_op, r);
 }
 
 NODISCARD static struct err read_part(struct records *r, uint64_t upto)
@@ -179,7 +188,8 @@ NODISCARD static struct err read_part(struct records *r, uint64_t upto)
     while (r->next <= upto && r->keys.count < PART_KEYS) {
         uint64_t before = r->next;
         TRY(check_stopping(r));
-        TRY(pg_log_some(r->pg, r->settings.shard, before, upto, PART_BATCHES, read_batch, r));
+        const struct pg_log_part part = {before, upto, PART_BATCHES};
+        TRY(pg_log_some(r->pg, r->settings.shard, &part, read_batch, r));
         if (r->next == before)
             return err_make(ERR_CORRUPT, "batch %llu is missing in PostgreSQL's log",
                             (unsigned long long)before);
@@ -200,6 +210,7 @@ static void forget_part(struct records *r)
     batch_reset(&r->keys);
     pg_array_reset(&r->put);
     pg_array_reset(&r->values);
+    pg_array_reset(&r->sums);
     pg_array_reset(&r->gone);
 }
 
@@ -328,6 +339,7 @@ static void fini(struct records *r)
     batch_fini(&r->keys);
     pg_array_fini(&r->put);
     pg_array_fini(&r->values);
+    pg_array_fini(&r->sums);
     pg_array_fini(&r->gone);
     buf_fini(&r->value);
     pthread_cond_destroy(&r->wake);

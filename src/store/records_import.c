@@ -4,6 +4,7 @@
 #include "postgres/pg_array.h"
 #include "postgres/pg_log.h"
 #include "postgres/pg_shard.h"
+#include "store/row_sum.h"
 
 /* Of one statement. */
 #define WRITE_KEYS  5000
@@ -16,16 +17,18 @@ struct import {
     struct pg *pg;
     int shard;
     uint64_t epoch, count;
-    struct pg_array keys, values, none;
+    struct pg_array keys, values, sums, none;
 };
 
 NODISCARD static struct err write_out(struct import *i)
 {
     i->count += i->keys.count;
-    TRY(pg_records_flush(i->pg, i->shard, i->epoch, pg_array_view(&i->keys),
-                         pg_array_view(&i->values), pg_array_view(&i->none)));
+    const struct pg_records_change change = {pg_array_view(&i->keys), pg_array_view(&i->values),
+                                             pg_array_view(&i->sums), pg_array_view(&i->none)};
+    TRY(pg_records_flush(i->pg, i->shard, i->epoch, &change));
     pg_array_reset(&i->keys);
     pg_array_reset(&i->values);
+    pg_array_reset(&i->sums);
     return err_none();
 }
 
@@ -38,6 +41,9 @@ NODISCARD static struct err copy(struct import *i, struct store *from)
     while (e.code == ERR_OK && store_cursor_at(c, from, &key, &value)) {
         pg_array_add(&i->keys, key);
         pg_array_add(&i->values, value);
+        char sum[ROW_SUM_LEN];
+        row_sum_of_record(key, value, sum);
+        pg_array_add(&i->sums, (struct str){sum, sizeof sum});
         if (i->keys.count >= WRITE_KEYS || i->values.bytes.len >= WRITE_BYTES)
             e = write_out(i);
         store_cursor_step(c, from, false);
@@ -83,6 +89,7 @@ struct err records_import(struct pg *pg, int shard, struct store *from, uint64_t
     struct err e = import_all(&i, from);
     pg_array_fini(&i.keys);
     pg_array_fini(&i.values);
+    pg_array_fini(&i.sums);
     pg_array_fini(&i.none);
     *count = i.count;
     if (e.code == ERR_OK)

@@ -15,9 +15,12 @@
 #include "postgres/pg_log.h"
 #include "postgres/pg_shard.h"
 #include "store/copy_mark.h"
+#include "store/record.h"
 #include "store/records.h"
+#include "store/records_check.h"
 #include "store/rocks_internal.h"
 #include "store/rocks_manifest.h"
+#include "store/row_sum.h"
 
 #define LOAD_BYTES ((size_t)1024 * 1024)
 
@@ -33,6 +36,7 @@ struct foreign {
     /* While loading: */
     struct pg *pg;
     size_t bytes;
+    struct batch damaged; /* keys of records that were left out */
 };
 
 struct foreign *rocks_foreign_new(const struct rocks_settings *settings)
@@ -47,8 +51,10 @@ struct foreign *rocks_foreign_new(const struct rocks_settings *settings)
 
 void rocks_foreign_free(struct foreign *f)
 {
-    if (f)
+    if (f) {
         free(f->root);
+        batch_fini(&f->damaged);
+    }
     free(f);
 }
 
@@ -136,11 +142,17 @@ NODISCARD static struct err write_loaded(struct rocks *r)
     return rocks_err_of_tables(r, text, ERR_STORE);
 }
 
-static struct err load_record(void *ctx, struct str key, struct str value)
+/* One whose bytes are not what was written is left out: what the log has may make up for it. */
+static struct err load_record(void *ctx, const struct pg_record *record)
 {
     struct rocks *r = ctx;
-    rocksdb_writebatch_put(r->writes, key.at, key.len, value.at, value.len);
+    const struct str key = record->key, value = record->value;
     r->foreign->state.loaded++;
+    if (!row_sum_is_right_of_record(record)) {
+        batch_delete(&r->foreign->damaged, key);
+        return err_none();
+    }
+    rocksdb_writebatch_put(r->writes, key.at, key.len, value.at, value.len);
     r->foreign->bytes += key.len + value.len;
     return r->foreign->bytes >= LOAD_BYTES ? write_loaded(r) : err_none();
 }
@@ -220,12 +232,69 @@ NODISCARD static struct err open_log(struct rocks *r, uint64_t from)
     return err_none();
 }
 
+/* Whose record it is, and which part; false: it is none of a job's that must not be missing. */
+static bool part_of_job(struct str key, struct id *id, enum apart_part *part)
+{
+    enum note_kind kind;
+    if (record_key_is_job(key, id))
+        *part = APART_JOB;
+    else if (record_key_is_state(key, id))
+        *part = APART_STATE;
+    else if (record_key_is_payload(key, id))
+        *part = APART_PAYLOAD;
+    else if (record_key_is_note(key, id, &kind))
+        *part = APART_NOTE;
+    else
+        return false;
+    return true;
+}
+
+static void name_record(struct str key)
+{
+    struct buf name = {0};
+    records_check_name(key, &name);
+    log_error(
+        "damage in PostgreSQL: the %.*s does not have its checksum, its bytes are not what was "
+        "written, and it is left out",
+        STR_ARG(buf_view(&name)));
+    buf_fini(&name);
+}
+
+/* What the log has not brought back is lost. */
+NODISCARD static struct err set_damaged_apart(struct rocks *r)
+{
+    struct batch *keys = &r->foreign->damaged, apart = {0};
+    struct buf value = {0};
+    struct err e = err_none();
+    bool found;
+    for (size_t i = 0; i < keys->count && e.code == ERR_OK; i++) {
+        struct id id;
+        struct record_apart part = {.part = APART_JOB};
+        e = rocks_get(&r->base, keys->ops[i].key, &found, &value);
+        if (e.code != ERR_OK || found)
+            continue;
+        name_record(keys->ops[i].key);
+        if (part_of_job(keys->ops[i].key, &id, &part.part))
+            record_put_apart(&apart, id, &part);
+    }
+    for (size_t i = 0; i < apart.count; i++)
+        rocksdb_writebatch_put(r->writes, apart.ops[i].key.at, apart.ops[i].key.len,
+                               apart.ops[i].value.at, apart.ops[i].value.len);
+    if (e.code == ERR_OK)
+        e = write_loaded(r);
+    batch_fini(&apart);
+    buf_fini(&value);
+    return e;
+}
+
 NODISCARD static struct err make_anew(struct rocks *r, uint64_t flushed)
 {
     r->foreign->state.loaded = 0;
+    batch_reset(&r->foreign->damaged);
     TRY(open_anew(r));
     TRY(load(r, flushed));
-    return open_log(r, flushed + 1);
+    TRY(open_log(r, flushed + 1));
+    return set_damaged_apart(r);
 }
 
 /* A gap in the log, or records of two moments, are what another server leaves that has taken the

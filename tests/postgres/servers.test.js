@@ -279,7 +279,7 @@ describe('the owner', () => {
     await all.postgres.end();
     const away = await until(async () => {
       const healths = await Promise.all(all.members.map((m) => m.ask('GET', '/health').catch(() => null)));
-      return healths.every((h) => h && h.status === 503) ? healths : null;
+      return healths.every((h) => h && h.json.status === 'no_owner') ? healths : null;
     }, 'nobody is the owner');
     assert.ok(away.every((h) => h.json.status === 'no_owner' && h.json.failure), JSON.stringify(away.map((h) => h.text)));
     await all.postgres.again();
@@ -381,6 +381,54 @@ describe('PostgreSQL that has lost commits', () => {
   });
 });
 
+describe('bytes in PostgreSQL that are not what was written', () => {
+  let all;
+  before(async () => { all = await together(1, { args: LEASE }); });
+  after(() => all?.stop());
+  const check = (...args) => tenax(['postgres', 'check', ...args, '--postgres', all.postgres.url()]);
+
+  it('of a record are set apart, named and counted', async () => {
+    const [m] = all.members;
+    const ids = [];
+    for (let n = 0; n < 3; n++) ids.push((await enqueue(m, 'q', { amount: 1000000 + n })).json.id);
+    await until(async () => await all.postgres.value(
+      "SELECT count(*) FROM tenax.records WHERE position('1000001'::bytea IN value) > 0") === '1', 'records have it');
+    assert.strictEqual((await check('--deep')).code, 0);
+    await m.kill();
+    fs.rmSync(`${m.dir}/cache`, { recursive: true });
+    await all.postgres.rows("UPDATE tenax.records SET value = set_byte(value, position('1000001'::bytea IN value) - 1, 57) " +
+      "WHERE position('1000001'::bytea IN value) > 0");
+    const end = await check('--deep');
+    assert.strictEqual(end.code, 1);
+    assert.match(end.stdout, new RegExp(`damaged: (first record|payload) of job ${ids[1]}`));
+    assert.match(end.stderr, /1 records and 0 batches are damaged/);
+    assert.strictEqual((await check()).code, 0);
+    await m.start();
+    const health = await m.until('owner');
+    assert.strictEqual(health.damaged.jobs, 1);
+    assert.match(m.stderr, new RegExp(`of job ${ids[1]} does not have its checksum`));
+    assert.deepStrictEqual((await m.get(`/jobs/${ids[0]}`)).payload, { amount: 1000000 });
+    const answer = await m.ask('GET', `/jobs/${ids[1]}`);
+    assert.notStrictEqual(answer.status, 200, answer.text);
+    assert.strictEqual((await m.ask('DELETE', `/jobs/${ids[1]}`)).status, 204);
+    assert.strictEqual((await m.health()).damaged.jobs, 0);
+  });
+
+  it('of a batch that records lack keep servers from starting, and are named', async () => {
+    const [m] = all.members;
+    await m.kill();
+    fs.rmSync(`${m.dir}/cache`, { recursive: true });
+    const seq = await all.postgres.value('UPDATE tenax.shard SET flushed = seq - 1 RETURNING seq');
+    await all.postgres.rows(`UPDATE tenax.log_0 SET batch = set_byte(batch, 3, get_byte(batch, 3) # 1) WHERE seq = ${seq}`);
+    const deep = await check('--deep');
+    assert.match(deep.stdout, new RegExp(`damaged: batch ${seq} of epoch`));
+    const end = await tenax(['serve', '--root-dir', m.dir, '--port', '0', '--no-admin', '--lease', '3s',
+      '--postgres', all.postgres.url()]);
+    assert.strictEqual(end.code, 1, end.stderr);
+    assert.match(end.stderr, new RegExp(`batch ${seq} in PostgreSQL's log does not have its checksum`));
+  });
+});
+
 describe('an owner that gets nowhere', () => {
   let all;
   const conf = () => path.join(all.members[0].dir, 'conf.yaml');
@@ -427,6 +475,7 @@ describe('an owner that gets nowhere', () => {
     assert.strictEqual((await enqueue(full, 'q', 1)).status, 507);
     await roomy.start();
     await roomy.until('owner');
+    await full.until('standby');
     assert.strictEqual((await enqueue(full, 'q', 1)).status, 201);
   });
 });
