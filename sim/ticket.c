@@ -199,6 +199,12 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
     }
 }
 
+/* Whether a report that names no run may be refused as one of an earlier run. */
+static bool may_be_of_earlier(const struct mjob *m)
+{
+    return m->run_count == 0 || m->runs[m->run_count - 1].index > 0 || m->ghosts;
+}
+
 /* What the answer to a report may be, by what is known about its run. */
 static void check_report_code(const struct ticket *t, enum err_code code)
 {
@@ -211,8 +217,8 @@ static void check_report_code(const struct ticket *t, enum err_code code)
                 t->serial, m->serial);
         return;
     case ERR_STALE:
-        PROMISE(t->token && live != YES, "I3", "#%lu: the live run of job %lu was called stale",
-                t->serial, m->serial);
+        PROMISE(t->token ? live != YES : may_be_of_earlier(m), "I3",
+                "#%lu: the live run of job %lu was called stale", t->serial, m->serial);
         check_there(t, 0, true);
         return;
     case ERR_STALE_GANG:
@@ -325,8 +331,8 @@ static void judge_many(struct ticket *t, const struct reply *r)
         }
         bool refused = is_among(r, m->id);
         if (refused)
-            PROMISE(t->live[i] != YES, "I3", "#%lu: job %lu is in flight and was refused",
-                    t->serial, m->serial);
+            PROMISE(t->live[i] != YES || may_be_of_earlier(m), "I3",
+                    "#%lu: job %lu is in flight and was refused", t->serial, m->serial);
         else
             PROMISE(t->live[i] != NO && t->there[i] != NO, "I3",
                     "#%lu: job %lu is over and was completed", t->serial, m->serial);

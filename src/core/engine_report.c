@@ -26,6 +26,17 @@ static bool is_named(struct run_ref ref, const struct live *l)
     return (ref.token == 0 || ref.token == l->token) && is_indexed(ref, l);
 }
 
+/* Whether a report that names no run may be of the worker of an earlier one, which was never
+ * reported. Of streams it is only known to be so if that worker was offered a token: the worker of
+ * a stream may be one that sends none. */
+static bool may_be_of_another(struct run_ref ref, const struct live *l)
+{
+    uint64_t silent = l->extras ? l->extras->silent : SILENCE_NONE;
+    if (ref.token || ref.by_index)
+        return false;
+    return l->taker ? silent == SILENCE_LEASE : silent != SILENCE_NONE;
+}
+
 /* The live run that a report is about.
  *
  * The token is checked before anything else: a worker whose lease ran out must hear
@@ -38,12 +49,17 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
         engine_lose(e, now, l); /* whose turn only has not come yet */
         l = NULL;
     }
-    if (l && is_named(ref, l)) {
-        *out = l;
-        return err_none();
-    }
     char text[ID_TEXT_LEN];
     id_format(ref.id, text);
+    if (l && is_named(ref, l)) {
+        *out = l;
+        return may_be_of_another(ref, l)
+                   ? err_make(ERR_STALE,
+                              "job %.25s is in run %u, and the report may be of an earlier one: it "
+                              "needs the token of its run, or its index",
+                              text, l->run)
+                   : err_none();
+    }
     if (l) {
         struct err err = is_indexed(ref, l)
                              ? err_make(ERR_STALE,
@@ -307,6 +323,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     s.extras = v->extras;
     if (outcome != OUTCOME_EXPIRED)
         set_reported(&s.extras, l, outcome);
+    s.extras.silent = outcome == OUTCOME_EXPIRED ? SILENCE_LEASE : SILENCE_NONE;
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
@@ -495,6 +512,9 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
     s.extras.returned_at = now;
+    s.extras.silent = outcome == OUTCOME_RETURNED ? SILENCE_NONE
+                      : l->taker                  ? SILENCE_STREAM
+                                                  : SILENCE_LEASE;
     s.losses = outcome == OUTCOME_LOST || outcome == OUTCOME_GANG ? l->losses : 0;
     if (outcome == OUTCOME_GANG)
         engine_gang_recalled(e, l, &s.extras);

@@ -438,9 +438,18 @@ void rig_assert_event_list(const struct rig *r, struct id id, const enum event *
 
 /* --- reports --- */
 
+/* The run of a job in flight, as its worker names it. */
+static struct run_ref live_ref(struct rig *r, struct id id)
+{
+    struct run_ref ref = {.id = id};
+    struct run run;
+    engine_live_run(r->e, id, &run, &ref.token);
+    return ref;
+}
+
 void rig_succeed(struct rig *r, struct id id)
 {
-    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){.id = id}));
+    assert_ok(engine_succeed(r->e, r->now, live_ref(r, id)));
 }
 
 struct job rig_fail(struct rig *r, struct id id)
@@ -452,7 +461,8 @@ struct job rig_fail(struct rig *r, struct id id)
 struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f)
 {
     struct job job;
-    struct failure_report report = {.ref = {.id = id}, .failure = *f, .retry_at = INSTANT_NONE};
+    struct failure_report report = {
+        .ref = live_ref(r, id), .failure = *f, .retry_at = INSTANT_NONE};
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     return job;
 }

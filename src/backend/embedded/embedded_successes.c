@@ -55,7 +55,7 @@ static void report(struct embedded *b, struct successes *s, struct err *err)
 {
     struct id id = s->ids[s->at++];
     *err = engine_succeed(b->engine, b->now, (struct run_ref){.id = id});
-    if (err->code != ERR_NOT_FOUND && err->code != ERR_NOT_IN_FLIGHT)
+    if (err->code != ERR_NOT_FOUND && err->code != ERR_NOT_IN_FLIGHT && err->code != ERR_STALE)
         return;
     s->failed[s->failed_count++] = id;
     *err = err_none();
