@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "client/input.h"
+#include "client/view.h"
 
 struct resources_args {
     struct client_args client;
@@ -366,6 +367,29 @@ static int get_all(struct client *c, const struct resource_kind *kind)
 
 /* --- shared by the commands --- */
 
+static bool has_policies(const struct resource *r)
+{
+    struct str word = str_from(r->kind->word), names = view_get(r->body, "retry_policies");
+    return str_eq(word, STR("retrypolicy")) || names.len > 2; /* not [] */
+}
+
+/* Policies may be switched off for the whole server: then what was just written has no effect. */
+static void warn_if_off(struct client *c, const struct resources *list)
+{
+    bool any = false;
+    for (const struct resource *r = list->first; r; r = r->next)
+        any |= has_policies(r);
+    if (!any || call_wait(&c->call, "GET", "/settings/retry", c->args.timeout) != CALL_DONE)
+        return;
+    if (str_eq(view_text(&c->arena, client_answer(c), "enabled"), STR("false")))
+        fprintf(stderr,
+                "tenax %s: warning: retry policies are not enabled on this server, so that these "
+                "have no effect; `tenax retry-settings --enabled true` switches them on, and "
+                "`tenax policy "
+                "simulate` shows what that would have changed\n",
+                c->command->name);
+}
+
 int resources_do(struct client *c, enum resources_verb verb, const struct resources *list,
                  bool dry_run)
 {
@@ -378,6 +402,8 @@ int resources_do(struct client *c, enum resources_verb verb, const struct resour
         int one = put(c, verb, r, dry_run, r == list->first);
         code = code == CLI_OK ? one : code;
     }
+    if (code == CLI_OK)
+        warn_if_off(c, list);
     return code;
 }
 

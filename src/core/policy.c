@@ -17,6 +17,9 @@ struct choice {
     const struct policy *policy;    /* NULL: nobody stated anything */
     const struct policy_rule *rule; /* NULL: the policy's default action */
     enum policy_action action;
+    /* The first policy with rules whose patterns were given up before; NULL: none. */
+    const struct policy *unasked;
+    size_t first_unasked, last_unasked;
 };
 
 static uint64_t off_reserved(uint64_t hash)
@@ -103,15 +106,39 @@ static bool may_judge(const struct matcher *m, const struct failure *f)
     return !is_expired(f) || (m->conditions & MATCHER_CONDITION(CONDITION_LEASE_EXPIRED));
 }
 
+static bool has_pattern(const struct matcher *m)
+{
+    return m->message || m->error || m->pod_error || m->pod_event;
+}
+
+static void note_unasked(struct choice *c, const struct policy *p, size_t rule)
+{
+    if (!c->unasked)
+        c->first_unasked = rule;
+    if (!c->unasked || c->unasked == p) {
+        c->unasked = p;
+        c->last_unasked = rule;
+    }
+}
+
 static bool first_match(const struct policy *const *policies, size_t n, struct matcher_subject *s,
                         struct policy_verdict *v, struct choice *c)
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < policies[i]->rule_count; j++) {
             const struct policy_rule *rule = &policies[i]->rules[j];
-            if (!may_judge(&rule->match, s->failure) || !matcher_holds(&rule->match, s))
+            unsigned before = s->gave_up;
+            if (!may_judge(&rule->match, s->failure))
                 continue;
-            *c = (struct choice){policies[i], rule, rule->action};
+            bool holds = matcher_holds(&rule->match, s);
+            if (!holds && has_pattern(&rule->match) &&
+                (s->gave_up > before || before >= MATCHER_GIVE_UPS_MAX))
+                note_unasked(c, policies[i], j);
+            if (!holds)
+                continue;
+            c->policy = policies[i];
+            c->rule = rule;
+            c->action = rule->action;
             v->policy = (int)i;
             v->rule = (int)j;
             return true;
@@ -126,7 +153,8 @@ static void first_default(const struct policy *const *policies, size_t n, struct
     for (size_t i = 0; i < n; i++) {
         if (policies[i]->default_action == POLICY_ACTION_NONE)
             continue;
-        *c = (struct choice){policies[i], NULL, policies[i]->default_action};
+        c->policy = policies[i];
+        c->action = policies[i]->default_action;
         v->policy = (int)i;
         return;
     }
@@ -282,6 +310,18 @@ static void set_reason(struct policy_verdict *v, const struct buf *words)
     v->reason[n] = '\0';
 }
 
+/* A pattern that was given up counts as no match: the rule may have been meant for this failure. */
+static void say_unasked(struct buf *words, const struct choice *c)
+{
+    if (!c->unasked)
+        return;
+    buf_print(words, "; rule %zu", c->first_unasked + 1);
+    if (c->last_unasked > c->first_unasked)
+        buf_print(words, " to rule %zu", c->last_unasked + 1);
+    buf_print(words, " of policy %.*s could not be asked in full: too much text for their patterns",
+              STR_ARG(c->unasked->name));
+}
+
 /* --- the verdict --- */
 
 struct policy_verdict policy_evaluate(const struct policy *const *policies, size_t policy_count,
@@ -323,6 +363,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
         v.total++;
         say_retry(&words, &c, &v);
     }
+    say_unasked(&words, &c);
     set_reason(&v, &words);
     buf_fini(&words);
     return v;

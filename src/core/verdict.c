@@ -310,6 +310,25 @@ static void say_missing(struct str missing, struct verdict *v)
     add_words(v->reason, words);
 }
 
+/* Policies that are switched off decide nothing; whoever wrote one is told so, and what it would
+ * have said. Draws nothing. */
+static void say_off(const struct verdict_request *r, const struct verdict_rules *rules,
+                    const struct policy_count *counts, size_t used, uint32_t others, struct rng rng,
+                    struct verdict *v)
+{
+    struct policy_settings on = *rules->settings;
+    on.enabled = true;
+    struct policy_verdict by = policy_evaluate(rules->policies, rules->policy_count, &on,
+                                               r->failure, counts, used, others, &rng);
+    if (r->outcome == OUTCOME_EXPIRED && by.policy < 0)
+        return;
+    struct str name = rules->policies[by.policy >= 0 ? by.policy : 0]->name;
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words, "; policy %.*s would have said %s, but policies are off",
+             (int)(name.len < 64 ? name.len : 64), name.at, by.retry ? "Retry" : "Fail");
+    add_words(v->reason, words);
+}
+
 static span grace_of(const struct verdict_request *r, const struct verdict_rules *rules)
 {
     if (r->grace.ms >= 0)
@@ -340,7 +359,10 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
         decide_by_limits(r, rules, &had, now, rng, &v);
     if (v.resolution == RESOLUTION_FAILED)
         v.resolution = job_outcome_resolution(r->outcome);
-    if (!word && rules->missing.len)
+    bool off = !word && !enabled && rules->settings && rules->policy_count;
+    if (off && (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED))
+        say_off(r, rules, counts, used, others_of(&had, rules->settings), *rng, &v);
+    if (enabled && rules->missing.len)
         say_missing(rules->missing, &v);
     span grace = grace_of(r, rules);
     if (v.retry && grace.ms > 0)

@@ -19,7 +19,7 @@
 
 /* Who may decide about a job. */
 struct verdict_rules {
-    const struct policy *const *policies; /* effective for it, in order */
+    const struct policy *const *policies; /* effective for it, in order; or if they were enabled */
     size_t policy_count;
     const struct policy_settings *settings; /* NULL: there never are any */
     struct str

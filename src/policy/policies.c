@@ -548,8 +548,6 @@ void policies_effective(const struct policies *p, struct str queue, struct str a
     size_t n = 0;
     rules->settings = &p->settings;
     rules->policy_count = 0;
-    if (!p->settings.enabled)
-        return;
     struct buf missing = {0};
     struct str names = policies_queue_names(p, queue);
     const struct policy **out =

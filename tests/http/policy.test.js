@@ -453,7 +453,8 @@ describe('a job with retry policies', () => {
         const [plain, other] = await Promise.all(
             [story(none), story(all, { retry_policies: ['everything'] })]);
         assert.equal(plain.at(-1).status, 'dead');
-        assert.match(plain.at(-1).reason, /^dead: all 3 retries are used up$/);
+        assert.match(plain.at(-1).reason,
+            /^dead: all 3 retries are used up; policy everything would have said Fail, but policies are off$/);
         assert.deepEqual(other, plain);
         await change(server, { enabled: true, globalMaxRetries: 20, defaultPolicyName: null });
     });
@@ -707,5 +708,39 @@ describe('tenax policy and queue', () => {
         assert.equal(end.code, 2);
         end = await cli('queue');
         assert.equal(end.code, 2);
+    });
+});
+
+describe('a policy without effect', () => {
+    const quick = { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'quick' },
+        spec: { rules: [{ action: 'Fail', onExitCodes: { operator: 'In', values: [65] } }] } };
+
+    it('is_said_to_be_switched_off_where_it_is_written_and_where_it_would_have_decided', async (t) => {
+        const server = await new Server().start();
+        t.after(() => server.clean());
+        const apply = () => run(['apply', '-f', '-'], { TENAX_URL: server.url() }, JSON.stringify(quick));
+        assert.match((await apply()).stderr, /warning: retry policies are not enabled on this server/);
+        const { id } = await server.enqueue({ queue: 'q', retry_policies: ['quick'] });
+        const { token } = await server.claimOne('q');
+        const failed = await server.post(`/jobs/${id}/failure`, { token, message: 'm', exit_code: 65 });
+        assert.match(failed.json.reason, /^retry 1 of 25, .*; policy quick would have said Fail, but policies are off$/);
+        assert.equal((await server.get(`/jobs/${id}/explain`)).json.reason, failed.json.reason);
+        assert.equal((await server.request('PUT', '/settings/retry', { enabled: true })).status, 200);
+        assert.equal((await apply()).stderr, '');
+    });
+
+    it('names_its_rules_that_could_not_be_asked', async (t) => {
+        const server = await new Server({ args: ['--retry-policy-enabled'] }).start();
+        t.after(() => server.clean());
+        const rule = (pattern) => ({ action: 'Retry', onTerminationMessage: { pattern } });
+        const rules = Array.from({ length: 40 }, (_, i) => rule(`.*TRANSIENT${i}.*`));
+        await server.request('PUT', '/retry-policies/quick', { ...quick, spec: { rules } });
+        const { id } = await server.enqueue({ queue: 'q', retry_policies: ['quick'] });
+        const { token } = await server.claimOne('q');
+        const trace = Array.from({ length: 560 }, (_, i) => `  File "/srv/app/module${i % 17}.py", line ${i}, ` +
+            'in handle_request: result = self.backend.execute(statement, parameters)').join('\n').slice(0, 63000);
+        const failed = await server.post(`/jobs/${id}/failure`,
+            { token, message: 'm', termination_message: trace });
+        assert.match(failed.json.reason, /; rule \d+ to rule 40 of policy quick could not be asked in full: too much text/);
     });
 });

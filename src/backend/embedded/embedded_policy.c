@@ -176,7 +176,7 @@ static void effective(void *ctx, struct str queue, struct str added, struct aren
 {
     struct embedded *b = ctx;
     policies_effective(b->policies, queue, added, a, rules);
-    if (rules->missing.len)
+    if (rules->missing.len && rules->settings->enabled)
         log_missing(b, queue, rules->missing);
 }
 
