@@ -15,12 +15,22 @@ BASIC = {"boolean", "object", "string", "integer", "number", "null"}
 LIMITS = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"),
           "string": ("minLength", "maxLength")}
 # Of ids, in paths and elsewhere.
-JOB_ID = {"type": "string", "description": "of a job", "pattern": "^[0-9a-z]{25}$"}
-# Parameters of paths that are not just names.
+JOB_ID = {"type": "string", "description": "of a job", "pattern": "^([0-9a-e][0-9a-z]|f[0-4])[0-9a-z]{23}$"}
+JOB_REF = {"type": "string", "description": "of a job; or alias:NAME",
+           "pattern": "^([0-9a-z]{25}|alias:.{1,255})$"}
+NUMBER_ID = {"type": "string", "description": "its number", "pattern": "^[1-9][0-9]{0,14}$"}
+# Parameters of paths that are not just names, by what stands before them.
 PATH = {
-    "id": {"$ref": "#/components/schemas/JobId"},
-    "attempt": {"type": "integer", "minimum": 1, "description": "from 1"},
+    "/jobs/{id}": {"$ref": "#/components/schemas/JobRef"},
+    "/operations/{id}": NUMBER_ID,
+    "/canary-retries/{id}": NUMBER_ID,
+    "/jobs/{id}/errors/{attempt}": {"type": "integer", "minimum": 1, "maximum": 4294967295,
+                                    "description": "from 1"},
 }
+# What names of queues, types and the like have none of.
+RESERVED = r",*?\[\]{}\\\u0000-\u001f\u007f"
+# Lists in one text, whose empty items are as absent.
+LISTS = {"names": f"[^{RESERVED}]+", "ids": "[0-9a-z]{25}", "texts": "[^,]+"}
 
 faults = []
 
@@ -41,17 +51,74 @@ def or_null(schema):
     return schema
 
 
+def list_of(item):
+    return f"^,*{item}(,+{item})*,*$"
+
+
+def up_to(most):
+    """A regular expression of the numbers from 0 to this one, without leading zeros."""
+    parts = []
+    for i, digit in enumerate(most):
+        low = 1 if i == 0 else 0
+        if int(digit) > low:
+            rest = len(most) - i - 1
+            some = f"[{low}-{int(digit) - 1}]" if int(digit) - 1 > low else str(low)
+            parts.append(most[:i] + some + ("[0-9]{%d}" % rest if rest else ""))
+    parts.append(most)
+    shorter = "[1-9][0-9]{0,%d}" % (len(most) - 2) if len(most) > 1 else None
+    return "|".join(["0"] + ([shorter] if shorter else []) + [p for p in parts if p != "0"])
+
+
+def given(*names):
+    """What an object with these members has; null is as absent."""
+    return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
+
+
+def conditions(rules):
+    """What members of an object have to do with each other: "a needs b c; a excludes b; any a b
+    c?" (with ? null counts); without a b; off a" (which is not true). They are put where generators of clients do not look."""
+    every = []
+    for rule in filter(None, map(str.strip, rules.split(";"))):
+        words = rule.split()
+        if words[0] == "any":
+            every.append({"anyOf": [{"required": [name[:-1]]} if name[-1] == "?" else given(name)
+                                    for name in words[1:]]})
+        elif words[0] == "without":
+            every += [{"not": given(name)} for name in words[1:]]
+        elif words[0] == "off":
+            every += [{"properties": {name: {"not": {"const": True}}}} for name in words[1:]]
+        elif words[1] == "needs":
+            every += [{"anyOf": [{"not": given(words[0])}, given(name)]} for name in words[2:]]
+        elif words[1] == "excludes":
+            every += [{"not": given(words[0], name)} for name in words[2:]]
+        else:
+            faults.append(f"what rule is '{rule}'?")
+    return {"if": {"type": "object"}, "then": {"allOf": every}}
+
+
 def schema_of_type(text):
     """The schema of a type as src/wire/field.h writes it."""
     if text.endswith("?"):
         return or_null(schema_of_type(text[:-1]))
     if " or " in text:
         return {"oneOf": [schema_of_type(part) for part in text.split(" or ")]}
-    if items := re.fullmatch(r"(.*)\[(?:\.\.(\d+))?\]", text):
-        most = {"maxItems": int(items[2])} if items[2] else {}
-        return {"type": "array", "items": schema_of_type(items[1]), **most}
+    if items := re.fullmatch(r"(.*)\[(?:(\d*)\.\.(\d*))?\]", text):
+        limits = {k: int(v) for k, v in zip(("minItems", "maxItems"), items.groups()[1:]) if v}
+        return {"type": "array", "items": schema_of_type(items[1]), **limits}
     if text == "any":
         return {}
+    if form := re.fullmatch(r"(.*) @([\w-]+)", text):
+        return {**schema_of_type(form[1]), "format": form[2]}
+    if name := re.fullmatch(r"name 1\.\.(\d+)", text):
+        return {"type": "string", "minLength": 1, "maxLength": int(name[1]),
+                "pattern": f"^[^{RESERVED}]+$"}
+    if text in LISTS:
+        return {"type": "string", "pattern": list_of(LISTS[text])}
+    if words := re.fullmatch(r"words \((.*)\)", text):
+        return {"type": "string", "pattern": list_of(f"({words[1]})")}
+    if most := re.fullmatch(r"range 0\.\.(\d+)", text):
+        number = up_to(most[1])
+        return {"type": "string", "pattern": f"^({number}|({number})?\\.\\.({number})?)$"}
     if re.fullmatch(r"[A-Z]\w*", text):
         return reference(text)
     kind, _, limit = text.partition(" ")
@@ -80,9 +147,17 @@ def split(doc):
     return found[1], found[2]
 
 
-def schema_of(doc, nullable=False):
+def bounded(schema):
+    """The server reads no number beyond a time's limit (src/base/units.h) where it names no other."""
+    whole = "integer" in [schema.get("type")] + list(schema.get("type") or [])
+    if whole and "minimum" in schema and "maximum" not in schema:
+        return {**schema, "maximum": 1 << 48}
+    return schema
+
+
+def schema_of(doc, nullable=False, limit=lambda schema: schema):
     kind, about = split(doc)
-    schema = schema_of_type(kind)
+    schema = limit(schema_of_type(kind))
     return described(or_null(schema) if nullable else schema, about)
 
 
@@ -95,11 +170,14 @@ def schema_of_body(body, where):
         if "doc" not in field:
             faults.append(f"{where}: {field['name']} has no doc")
             continue
-        schema["properties"][field["name"]] = schema_of(field["doc"], field.get("nullable", False))
+        schema["properties"][field["name"]] = schema_of(field["doc"], field.get("nullable", False),
+                                                        bounded)
     if required := [f["name"] for f in body["fields"] if f.get("required")]:
         schema["required"] = required
     if body.get("closed"):
         schema["additionalProperties"] = False
+    if "rules" in body:
+        schema |= conditions(body["rules"])
     return schema
 
 
@@ -130,18 +208,26 @@ def schema_of_shape(shape):
     return schema | {"additionalProperties": False}
 
 
-def parameter(given, operation_id, examples):
-    schema = schema_of(given["doc"])
+def parameter(given, route, examples):
+    schema, operation_id = schema_of(given["doc"]), route["id"]
     about = schema.pop("description", None)
     out = {"name": given["name"], "in": "header" if given.get("header") else "query"}
     out |= {"description": about, "schema": schema}
+    if given.get("required"):
+        out["required"] = True
+    elif out["in"] == "query" and route["method"] == "GET":
+        out["allowEmptyValue"] = True  # as if it were not there
+        if schema.get("pattern", "").startswith("^,*"):
+            schema["pattern"] = f"^,*({schema['pattern'][3:-3]})?,*$"
     example = examples.get(f"{operation_id}.{given['name']}", examples.get(given["name"]))
     return out if example is None else {**out, "example": example}
 
 
 def path_parameters(path):
-    for name in re.findall(r"\{(\w+)\}", path):
-        schema = PATH.get(name) or {"type": "string", "description": "a name"}
+    for found in re.finditer(r"\{(\w+)\}", path):
+        name = found[1]
+        schema = PATH.get(path[:found.end()]) or {"type": "string", "description": "a name",
+                                                  "minLength": 1}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
@@ -177,7 +263,7 @@ def operation(route, examples, used):
     # Roles, for a scheme of tokens: those with the right that the operation needs.
     out["security"] = [{"token": [route["right"]]}] if route["right"] != "none" else []
     parameters = list(path_parameters(route["path"]))
-    parameters += [parameter(p, route["id"], examples["parameters"]) for p in route["params"]]
+    parameters += [parameter(p, route, examples["parameters"]) for p in route["params"]]
     if parameters:
         out["parameters"] = parameters
     if body := route.get("body"):
@@ -204,7 +290,8 @@ def references(node):
 
 
 # What requests and answers may say differently of the same members.
-SAID = {"description", "additionalProperties", "maxItems", *sum(LIMITS.values(), ())}
+SAID = {"description", "additionalProperties", "maxItems", "minItems", "pattern", "format", "if",
+        "then", *sum(LIMITS.values(), ())}
 
 
 def bare(schema):
@@ -217,6 +304,7 @@ def bare(schema):
 
 def add_schemas(tables, schemas):
     schemas["JobId"] = JOB_ID
+    schemas["JobRef"] = JOB_REF
     names = [table["name"] for kind in ("words", "shapes") for table in tables[kind]]
     for name in sorted({name for name in names if names.count(name) > 1}):
         faults.append(f"{name} is the name of two tables")

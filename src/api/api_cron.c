@@ -65,11 +65,12 @@ static const struct field entry_table[] = {
     {"name", true, read_name, offsetof(struct entry_body, spec.name),
      .doc = "string 1..$: of the entry", .most = CRON_NAME_MAX},
     {"expression", true, read_expression, offsetof(struct entry_body, spec.expression),
-     .doc = "string 1..$: five or six fields", .most = CRON_EXPRESSION_MAX},
-    {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true, "string"},
+     .doc = "string 1..$ @cron: five or six fields", .most = CRON_EXPRESSION_MAX},
+    {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true,
+     "string 1.. @timezone"},
     {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true, "boolean"},
     {"job", true, field_part, offsetof(struct entry_body, job),
-     .doc = "NewJob: a template; see docs/cron.md"},
+     .doc = "JobTemplate: see docs/cron.md"},
 };
 const struct api_body api_cron_entry_body = {.name = "NewCronEntry", API_FIELDS(entry_table)};
 
@@ -109,7 +110,7 @@ struct group_body {
 static const struct field group_table[] = {
     {"paused", false, read_switch, offsetof(struct group_body, paused), true, "boolean"},
     {"timezone", false, read_zone, offsetof(struct group_body, zone), true,
-     "string: of the entries that name none"},
+     "string 1.. @timezone: of the entries that name none"},
     {"entries", true, field_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[..$]",
      .most = CRON_GROUP_ENTRIES_MAX},
 };
@@ -339,11 +340,13 @@ void api_cron_remove(struct api *a, const struct api_request *r)
 
 static const struct field switch_table[] = {
     {"paused", false, read_switch, offsetof(struct cron_command, to), true, "boolean"},
-    {"timezone", false, patch_zone, 0, .doc = "string?: null takes it away"},
+    {"timezone", false, patch_zone, 0, .doc = "string 1.. @timezone?: null takes it away"},
 };
-const struct api_body api_cron_switch_body = {API_FIELDS(switch_table)};
+const struct api_body api_cron_switch_body = {API_FIELDS(switch_table),
+                                              .rules = "any paused timezone?"};
 /* An entry is put to be changed. */
-const struct api_body api_cron_entry_switch_body = {.fields = switch_table, .count = 1};
+const struct api_body api_cron_entry_switch_body = {
+    .fields = switch_table, .count = 1, .rules = "any paused"};
 
 void api_cron_patch(struct api *a, const struct api_request *r)
 {

@@ -316,8 +316,8 @@ static struct err read_cpu(struct json_cursor *c, struct arena *a, void *out)
 #define PART(member) offsetof(struct job_fields, member)
 
 static const struct field job_table[] = {
-    {"queue", true, api_field_name, SPEC(queue), .doc = "string 1..$: where", .most = JOB_NAME_MAX},
-    {"type", true, api_field_name, SPEC(type), .doc = "string 1..$: what", .most = JOB_NAME_MAX},
+    {"queue", true, api_field_name, SPEC(queue), .doc = "name 1..$: where", .most = JOB_NAME_MAX},
+    {"type", true, api_field_name, SPEC(type), .doc = "name 1..$: what", .most = JOB_NAME_MAX},
     {"payload", true, field_any, SPEC(payload), .doc = "any: any JSON"},
     {"priority", false, api_field_priority, SPEC(priority), true, "integer 0..$: lower goes first",
      UINT16_MAX},
@@ -336,12 +336,12 @@ static const struct field job_table[] = {
     {"gang", false, field_part, PART(gang), true, "NewGang"},
     {"budgets", false, field_part, PART(budgets), true,
      "NewBudgetBinding[..$]: what it draws on which", BUDGET_BINDINGS_MAX},
-    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true, "string[..$]",
-     API_POLICIES_MAX},
+    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true,
+     "name 1..255[..$]", API_POLICIES_MAX},
     {"annotations", false, field_part, PART(annotations), true, "NewAnnotations"},
     {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true,
      "string 1..$", JOB_CONCURRENCY_KEY_MAX},
-    {"alias", false, read_alias, SPEC(options.alias), true, "string 1..$", JOB_NAME_MAX},
+    {"alias", false, read_alias, SPEC(options.alias), true, "name 1..$", JOB_NAME_MAX},
     {"deadline", false, read_deadline, SPEC(options.deadline), true,
      "integer 1..: by when it has to be done, milliseconds since 1970 (UTC)"},
     {"retain_until", false, read_deadline, SPEC(options.retain_until), true,
@@ -349,9 +349,9 @@ static const struct field job_table[] = {
     {"when_no_policy", false, read_when_no_policy, SPEC(options.when_no_policy), true,
      "string (default|fail): what becomes of a failure that no retry policy decides about"},
     {"group", false, api_field_name, SPEC(options.group), true,
-     "string 1..$: of jobs that belong together", JOB_GROUP_MAX},
+     "name 1..$: of jobs that belong together", JOB_GROUP_MAX},
     {"group_owner", false, api_field_name, SPEC(options.group_owner), true,
-     "string 1..$: whom the group belongs to; the same for all of its jobs", JOB_GROUP_MAX},
+     "name 1..$: whom the group belongs to; the same for all of its jobs", JOB_GROUP_MAX},
     {"traceparent", false, read_traceparent, SPEC(options.traceparent), true,
      "string /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/: the trace that it belongs to (W3C Trace "
      "Context), instead of the header's"},
@@ -368,7 +368,18 @@ static const struct field job_table[] = {
     {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true,
      "string (block|run|die)"},
 };
-const struct api_body api_job_body = {.name = "NewJob", API_FIELDS(job_table)};
+#define JOB_RULES                                                                                  \
+    "unique_while needs unique_key; tracestate needs traceparent; group_owner needs group; "       \
+    "gang excludes concurrency_key batch unique_key; batch excludes alias deadline group "         \
+    "unique_key"
+const struct api_body api_job_body = {
+    .name = "NewJob", API_FIELDS(job_table), .rules = JOB_RULES "; depends_on excludes batch"};
+/* The same members; api_cron.c refuses those that are about one job alone. */
+const struct api_body api_template_body = {
+    .name = "JobTemplate",
+    API_FIELDS(job_table),
+    .rules =
+        JOB_RULES "; without ready_at alias deadline retain_until depends_on group gang; off hold"};
 
 /* Less a second there is no wait at all where the exponent is 0. */
 static struct err read_base(struct json_cursor *c, struct arena *a, void *d)
@@ -403,14 +414,14 @@ static const struct field batch_table[] = {
     {"key", true, read_batch_key, offsetof(struct job_batch, key), .doc = "string 1..$",
      .most = JOB_BATCH_KEY_MAX},
     {"when", true, read_expression, offsetof(struct job_batch, when),
-     .doc = "string 0..$: jq: whether to fold", .most = JOB_BATCH_EXPR_MAX},
+     .doc = "string 0..$ @jq: whether to fold", .most = JOB_BATCH_EXPR_MAX},
     {"fold", true, read_expression, offsetof(struct job_batch, fold),
-     .doc = "string 0..$: jq: into what", .most = JOB_BATCH_EXPR_MAX},
+     .doc = "string 0..$ @jq: into what", .most = JOB_BATCH_EXPR_MAX},
 };
 const struct api_body api_batch_body = {.name = "Batch", API_FIELDS(batch_table), .closed = true};
 
 static const struct field gang_table[] = {
-    {"id", true, api_field_name, offsetof(struct job_options, gang), .doc = "string 1..$",
+    {"id", true, api_field_name, offsetof(struct job_options, gang), .doc = "name 1..$",
      .most = JOB_NAME_MAX},
     {"cardinality", true, read_cardinality, offsetof(struct job_options, gang_size),
      .doc = "integer 1..$", .most = JOB_GANG_MAX},

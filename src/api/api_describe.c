@@ -13,28 +13,18 @@
 
 /* Bodies that others refer to by name. */
 static const struct api_body *const bodies[] = {
-    &api_job_body,
-    &api_dependency_body,
-    &api_made_progress_body,
-    &api_backoff_body,
-    &api_retention_body,
-    &api_batch_body,
-    &api_resources_body,
-    &api_gang_body,
-    &api_patch_retention_body,
-    &api_annotations_body,
-    &api_container_body,
-    &api_queue_body,
-    &api_rate_body,
-    &api_queue_retention_body,
-    &api_cron_entry_body,
-    &api_budget_body,
-    &api_strategy_body,
-    &api_strategy_patch_body,
-    &api_binding_body,
-    &api_failure_body,
-    &api_renewal_body,
-    &api_given_body,
+    &api_job_body,         &api_template_body,
+    &api_dependency_body,  &api_made_progress_body,
+    &api_backoff_body,     &api_retention_body,
+    &api_batch_body,       &api_resources_body,
+    &api_gang_body,        &api_patch_retention_body,
+    &api_annotations_body, &api_container_body,
+    &api_queue_body,       &api_named_queue_body,
+    &api_rate_body,        &api_queue_retention_body,
+    &api_cron_entry_body,  &api_budget_body,
+    &api_strategy_body,    &api_strategy_patch_body,
+    &api_binding_body,     &api_failure_body,
+    &api_renewal_body,     &api_given_body,
 };
 
 /* Shapes that are referred to by name only. */
@@ -90,6 +80,7 @@ static void write_params(struct buf *b, const struct api_param *p)
         buf_print(b, "%s{\"name\":\"%s\"", i ? "," : "", p[i].name);
         write_doc(b, p[i].doc, p[i].most, NULL);
         write_switch(b, "header", p[i].header);
+        write_switch(b, "required", p[i].required);
         buf_byte(b, '}');
     }
     buf_byte(b, ']');
@@ -114,6 +105,7 @@ static void write_body(struct buf *b, const struct api_body *body)
     buf_print(b, "{\"optional\":%s", body->optional ? "true" : "false");
     write_member(b, "name", body->name);
     write_member(b, "doc", body->doc);
+    write_member(b, "rules", body->rules);
     write_switch(b, "closed", body->closed);
     if (body->fields)
         write_fields(b, body->fields, body->count);
@@ -125,6 +117,7 @@ static void write_table(struct buf *b, const struct field_table *t)
 {
     buf_print(b, "{\"name\":\"%s\"", t->name);
     write_member(b, "doc", t->doc);
+    write_member(b, "rules", t->rules);
     write_switch(b, "closed", t->fields != NULL);
     if (t->fields)
         write_fields(b, t->fields, t->count);

@@ -16,7 +16,7 @@
 
 const struct api_param api_enqueue_params[] = {
     {"Idempotency-Key",
-     "string: 1 to 255 printable ASCII characters: the same request with the same key is answered "
+     "string /^[!-~]([ -~]{0,253}[!-~])?$/: the same request with the same key is answered "
      "as the first time, with the header Idempotent-Replayed, and adds nothing",
      .header = true},
     {"traceparent",

@@ -523,10 +523,10 @@ static struct err read_last_id(const struct http_request *req, struct consumer *
 const struct api_param api_events_params[] = {
     {"since", "integer 0..: begin after the event with this number; 0: with the oldest"},
     {"follow", "boolean: false: end with the newest"},
-    {"queue", "string: one, or a list a,b"},
-    {"type", "string: one, or a list a,b"},
-    {"job", "string: ids, a,b"},
-    {"event", "string: names of events, a,b"},
+    {"queue", "names: one, or a list a,b"},
+    {"type", "names: one, or a list a,b"},
+    {"job", "ids: ids, a,b"},
+    {"event", "string @event-names: names of events, a,b"},
     {"messages", "string (taskcluster): with the messages of Taskcluster that tell of each event"},
     {"Last-Event-ID", "integer 0..: overrides since", .header = true},
     {NULL, NULL}};

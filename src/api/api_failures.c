@@ -117,8 +117,8 @@ const struct shape api_failure_groups_shape = {.name = "FailureGroups",
 /* --- requests --- */
 
 const struct api_param api_failures_params[] = {
-    {"queue", "string: one, or a list a,b"},
-    {"type", "string: one, or a list a,b"},
+    {"queue", "names: one, or a list a,b"},
+    {"type", "names: one, or a list a,b"},
     {"error_type", "string: only this one"},
     {"since", "integer 0..: only groups seen since then, milliseconds since 1970 (UTC)"},
     {"order", "string (last_seen|first_seen|count|last_hour): the greatest first; last_seen unless "

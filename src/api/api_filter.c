@@ -140,7 +140,7 @@ static struct err read_range(struct str text, const char *name, int64_t most, st
     if (hi.len && api_read_number(hi, name, 0, most, &r->hi).code != ERR_OK)
         return bad_range(text, name, most);
     if (r->lo > r->hi)
-        return err_make(ERR_BAD_VALUE, "%s begins after its end: '%.*s'", name,
+        return err_make(ERR_UNPROCESSABLE, "%s begins after its end: '%.*s'", name,
                         (int)(text.len < 48 ? text.len : 48), text.at);
     return err_none();
 }
@@ -275,28 +275,36 @@ static struct err read_change(struct str name, struct str value, enum params kin
     return err_none();
 }
 
-#define LIST  "string: one, or a list a,b"
-#define RANGE "string: N, A..B, A.., ..B or .."
+#define ONE_OR_LIST ": one, or a list a,b"
+#define RANGE       "range 0..$: N, A..B, A.., ..B or .."
 #define FILTER_PARAMS                                                                              \
-    {"id", LIST}, {"queue", LIST}, {"type", LIST}, {"status", LIST}, {"priority", RANGE},          \
-        {"ready_at", RANGE}, {"attempts", RANGE},                                                  \
-        {"resolution", "string: how dead jobs ended, separated by commas"},                        \
-        {"since", "integer 0..: only jobs that were enqueued, taken, failed or completed since "   \
-                  "then, milliseconds since 1970 (UTC)"},                                          \
-        {"error", "string: only jobs whose newest run that has ended failed with this text in "    \
-                  "its message or error type"},                                                    \
-        {"error_type", "string: only jobs whose newest run that has ended failed with this very "  \
-                       "error type"},                                                              \
+    {"id", "ids" ONE_OR_LIST}, {"queue", "names" ONE_OR_LIST}, {"type", "names" ONE_OR_LIST},      \
+        {"status", "words (blocked|scheduled|ready|in_flight|completed|dead)" ONE_OR_LIST},        \
+        {"priority", RANGE, .most = UINT16_MAX}, {"ready_at", RANGE, .most = INSTANT_MAX_MS},      \
+        {"attempts", RANGE, .most = UINT32_MAX},                                                   \
+        {"resolution", "words (failed|claim-expired|canceled|poison|dependency-dead): how dead "   \
+                       "jobs ended, separated by commas"},                                         \
+        {"since",                                                                                  \
+         "integer 0..$: only jobs that were enqueued, taken, failed or completed since "           \
+         "then, milliseconds since 1970 (UTC)",                                                    \
+         .most = INSTANT_MAX_MS},                                                                  \
+        {"error",                                                                                  \
+         "string 1..: only jobs whose newest run that has ended failed with this text in "         \
+         "its message or error type"},                                                             \
+        {"error_type",                                                                             \
+         "string 1..: only jobs whose newest run that has ended failed with this very "            \
+         "error type"},                                                                            \
         {"failure_group", "string /^[0-9a-f]{16}$/: only jobs whose newest run that has ended "    \
                           "failed as this group of failures says"},                                \
-        {"failed_at", RANGE}, {"enqueued_at", RANGE},                                              \
-        {"worker", "string: only jobs whose newest run is or was by one of these workers, "        \
+        {"failed_at", RANGE, .most = INSTANT_MAX_MS},                                              \
+        {"enqueued_at", RANGE, .most = INSTANT_MAX_MS},                                            \
+        {"worker", "texts: only jobs whose newest run is or was by one of these workers, "         \
                    "separated by commas"},                                                         \
-        {"depends_on", "string: an id: only jobs that were enqueued to wait for this one"},        \
-        {"group", "string: only the jobs of this group"},                                          \
-        {"budgets.key", "string: only jobs that draw on one of these budgets: a,b"},               \
+        {"depends_on", "JobId: only jobs that were enqueued to wait for this one"},                \
+        {"group", "string 1..: only the jobs of this group"},                                      \
+        {"budgets.key", "names: only jobs that draw on one of these budgets: a,b"},                \
     {                                                                                              \
-        "filter", "string: a jq expression about the payload"                                      \
+        "filter", "string 1.. @jq: a jq expression about the payload"                              \
     }
 #define PAGE_PARAMS                                                                                \
     {"order", "string (asc|desc): by id"},                                                         \
@@ -306,10 +314,10 @@ static struct err read_change(struct str name, struct str value, enum params kin
          "fewer, or none, and yet a next one",                                                     \
          .most = LOOK_MAX},                                                                        \
     {                                                                                              \
-        "from", "string: an id, exclusive"                                                         \
+        "from", "JobId: exclusive"                                                                 \
     }
 #define DRY_RUN "boolean: change nothing, answer with count and sample of the jobs"
-#define UNDO    "string: for how long the change can be undone: 90s, 15m, 1h"
+#define UNDO    "string 1.. @time-span: for how long the change can be undone: 90s, 15m, 1h"
 
 const struct api_param api_filter_params[] = {FILTER_PARAMS, {NULL, NULL}};
 const struct api_param api_page_params[] = {FILTER_PARAMS, PAGE_PARAMS, {NULL, NULL}};
@@ -363,7 +371,7 @@ struct err api_read_params(const struct http_request *req, enum params kind, str
         known = false; /* a reset concerns everything: it has no filters */
         if (kind != PARAMS_RESET)
             TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
-        if (known && (value.len == 0 || names_nothing(name, value)))
+        if (known && (value.len == 0 || (kind >= PARAMS_CHANGE && names_nothing(name, value))))
             return err_make(ERR_BAD_VALUE, "%.*s is given without a value", STR_ARG(name));
         if (known) {
             add_echo(&p->echo, name, value);

@@ -85,7 +85,7 @@ static void on_next(void *ctx, const struct reply *r)
 
 const struct api_param api_next_params[] = {
     {"limit", "integer 1..$: of a page", .most = PEEK_MAX},
-    {"from", "string: where the page before ended, as its next says"},
+    {"from", "string @cursor: where the page before ended, as its next says"},
     {NULL, NULL}};
 
 static struct err read_query(const struct http_request *req, struct peek_command *peek)

@@ -117,8 +117,8 @@ static struct err patch_depends(struct json_cursor *c, struct arena *a, void *ou
 
 static const struct field patch_table[] = {
     {"depends_on", false, patch_depends, 0, .doc = "null: the job waits for no other any more"},
-    {"queue", false, patch_queue, 0, .doc = "string 1..$", .most = JOB_NAME_MAX},
-    {"priority", false, patch_priority, 0, .doc = "integer 0..$?", .most = UINT16_MAX},
+    {"queue", false, patch_queue, 0, .doc = "name 1..$", .most = JOB_NAME_MAX},
+    {"priority", false, patch_priority, 0, .doc = "integer 0..$", .most = UINT16_MAX},
     {"ready_at", false, patch_ready_at, 0,
      .doc = "integer 0..?: not before, milliseconds since 1970 (UTC)"},
     {"retry_limit", false, patch_retry_limit, 0, .doc = "integer 0..$?",

@@ -196,7 +196,7 @@ static struct err pass_over(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field queue_table[] = {
-    {"name", false, read_name, 0, .doc = "string 1..$: of the queue", .most = JOB_NAME_MAX},
+    {"name", false, read_name, 0, .doc = "name 1..$: of the queue", .most = JOB_NAME_MAX},
     {"paused", false, read_paused, 0, .doc = "boolean?"},
     {"concurrency", false, read_concurrency, 0, .doc = "integer 1..$?",
      .most = QUEUE_CONCURRENCY_MAX},
@@ -207,7 +207,8 @@ static const struct field queue_table[] = {
      .most = JOB_RETRY_LIMIT_MAX},
     {"backoff", false, read_backoff, 0, .doc = "Backoff?"},
     {"retention", false, read_retention, 0, .doc = "QueueRetention?"},
-    {"retry_policies", false, read_policies, 0, .doc = "string[..$]?", .most = API_POLICIES_MAX},
+    {"retry_policies", false, read_policies, 0, .doc = "name 1..255[..$]?",
+     .most = API_POLICIES_MAX},
     {"when_no_policy", false, read_no_policy, 0, .doc = "string /^(default|fail)$/?"},
     /* of an answer that is sent back */
     {"configured", false, pass_over, 0,
@@ -216,6 +217,8 @@ static const struct field queue_table[] = {
     {"oldest_ready_age_ms", false, pass_over, 0, .doc = "any: likewise"},
 };
 const struct api_body api_queue_body = {.name = "QueueSettings", API_FIELDS(queue_table)};
+const struct api_body api_named_queue_body = {
+    .name = "NamedQueueSettings", API_FIELDS(queue_table), .rules = "any name"};
 
 static struct err read_tokens(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -291,7 +294,7 @@ static struct err decode(const struct api *a, const struct http_request *req, st
     if (f.queue.name.len == 0 && name.len == 0)
         return err_make(ERR_MISSING_FIELD, "name is required");
     if (f.queue.name.len && name.len && !str_eq(f.queue.name, name))
-        return err_make(ERR_BAD_VALUE, "name: expected the one in the path, '%.*s'",
+        return err_make(ERR_UNPROCESSABLE, "name: expected the one in the path, '%.*s'",
                         (int)(name.len < 64 ? name.len : 64), name.at);
     if (name.len)
         f.queue.name = name;

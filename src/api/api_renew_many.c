@@ -20,18 +20,18 @@ struct renewal_fields {
 };
 
 static const struct field renewal_table[] = {
-    {"id", true, field_text, offsetof(struct renewal_fields, id), .doc = "string"},
+    {"id", true, field_text, offsetof(struct renewal_fields, id), .doc = "JobId"},
     {"token", true, api_field_token, offsetof(struct renewal_fields, one.run.token),
      .doc = "string /^[0-9a-f]{16}$/: of the run"},
     {"run", false, api_field_run, offsetof(struct renewal_fields, one.run), true,
      "integer 0..$: its index, beside the token", UINT32_MAX},
     {"lease_ms", false, field_span, offsetof(struct renewal_fields, one.lease), true,
-     "integer: of this one; without it, that of the request"},
+     "integer 100..86400000: of this one; without it, that of the request"},
 };
 const struct api_body api_renewal_body = {.name = "Renewal", API_FIELDS(renewal_table)};
 
 static const struct field renewals_table[] = {
-    {"jobs", true, field_part, offsetof(struct renewals_body, jobs), .doc = "Renewal[..$]",
+    {"jobs", true, field_part, offsetof(struct renewals_body, jobs), .doc = "Renewal[1..$]",
      .most = RENEWALS_MAX},
     {"lease_ms", false, field_span, offsetof(struct renewals_body, lease), true, API_LEASE_DOC},
 };

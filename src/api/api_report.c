@@ -34,7 +34,8 @@ static const struct field progress_table[] = {
     {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
-const struct api_body api_progress_body = {API_FIELDS(progress_table)};
+const struct api_body api_progress_body = {API_FIELDS(progress_table),
+                                           .rules = "any progress checkpoint"};
 
 static const struct field release_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
@@ -170,7 +171,7 @@ static void keep_first(struct id_list *l, struct arena *a)
 }
 
 static const struct field ids_table[] = {
-    {"ids", true, read_ids, 0, .doc = "string[..$]", .most = IDS_MAX},
+    {"ids", true, read_ids, 0, .doc = "string[1..$]", .most = IDS_MAX},
 };
 const struct api_body api_ids_body = {API_FIELDS(ids_table)};
 
@@ -449,7 +450,7 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
 static struct err check_grace(const struct failure_report *r)
 {
     if (r->grace.ms > 0 && r->failure.condition != CONDITION_PREEMPTED)
-        return err_make(ERR_BAD_VALUE, "grace_period_ms: only with condition Preempted");
+        return err_make(ERR_UNPROCESSABLE, "grace_period_ms: only with condition Preempted");
     if (r->grace.ms > GRACE_MAX_MS)
         return err_make(ERR_BAD_VALUE, "grace_period_ms: at most %lld, not %lld",
                         (long long)GRACE_MAX_MS, (long long)r->grace.ms);

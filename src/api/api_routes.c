@@ -303,7 +303,7 @@ const struct endpoint api_endpoints[] = {
      api_queue_create,
      "createQueue",
      "Create a queue",
-     .body = &api_queue_body,
+     .body = &api_named_queue_body,
      .answers = {{201, "the queue", &api_queue_shape}}},
     {{HTTP_GET, "/queues/{name}"},
      api_queue_read,

@@ -15,6 +15,7 @@ struct api_param {
     const char *name, *doc;
     bool header;
     int64_t most; /* the number that $ stands for in doc */
+    bool required;
 };
 
 struct api_body {
@@ -22,8 +23,9 @@ struct api_body {
     const struct field *fields; /* NULL: doc says what it is */
     size_t count;
     const char *doc;
-    bool optional; /* a request may come without it */
-    bool closed;   /* answers have it, too, with these members and no other */
+    bool optional;     /* a request may come without it */
+    const char *rules; /* as in wire/field.h */
+    bool closed;       /* answers have it, too, with these members and no other */
 };
 
 #define API_FIELDS(table) .fields = (table), .count = sizeof(table) / sizeof *(table)
@@ -69,8 +71,8 @@ extern const struct api_param api_queues_params[];
 extern const struct api_param api_enqueue_params[], api_failures_params[], api_workers_params[];
 extern const struct api_param api_job_params[], api_retry_job_params[];
 
-extern const struct api_body api_job_body, api_backoff_body, api_retention_body, api_batch_body,
-    api_resources_body, api_gang_body;                                 /* api_decode.c */
+extern const struct api_body api_job_body, api_template_body, api_backoff_body, api_retention_body,
+    api_batch_body, api_resources_body, api_gang_body;                 /* api_decode.c */
 extern const struct api_body api_patch_body, api_patch_retention_body; /* api_patch.c */
 extern const struct api_body api_annotations_body;
 extern const struct api_body api_dependency_body;
@@ -80,7 +82,8 @@ extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c *
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
 extern const struct api_body api_renewal_body, api_renewals_body;             /* api_renew_many.c */
-extern const struct api_body api_queue_body, api_rate_body, api_queue_retention_body;
+extern const struct api_body api_queue_body, api_named_queue_body, api_rate_body,
+    api_queue_retention_body;
 extern const struct api_body api_budget_body, api_budget_patch_body, api_strategy_body,
     api_strategy_patch_body, api_binding_body;
 extern const struct api_body api_cron_group_body, api_cron_switch_body, api_cron_entry_body,

@@ -323,7 +323,7 @@ static struct err read_limit(struct json_cursor *c, struct arena *a, void *out)
 
 static const struct field body_table[] = {
     {"policies", true, field_any, offsetof(struct body, policies),
-     .doc = "AnyRetryPolicy[..$]: drafts, each of another name", .most = DRAFTS_MAX},
+     .doc = "AnyRetryPolicy[1..$]: drafts, each of another name", .most = DRAFTS_MAX},
     {"settings", false, field_any, offsetof(struct body, settings), true,
      "NewRetrySettings: drafts of them"},
     {"queues", false, api_field_names, offsetof(struct body, queues), true, "string[]"},

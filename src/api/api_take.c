@@ -133,10 +133,10 @@ static struct err read_node(struct str text, struct str *node)
 }
 
 const struct api_param api_take_params[] = {
-    {"queue", "string: one, or a list a,b, whose order does not count; without it all"},
+    {"queue", "names: one, or a list a,b, whose order does not count; without it all"},
     {"prefetch", "integer 0..: jobs in flight at a time, 1 unless said; 0: no limit"},
     {"node", "string 1..$: where the worker is", .most = JOB_NAME_MAX},
-    {"Worker-Id", "string: who takes", .header = true},
+    {"Worker-Id", "name 1..$: who takes", .header = true, .most = JOB_NAME_MAX},
     {NULL, NULL}};
 
 static struct err read_take_params(struct http_exchange *x, const struct http_request *req,
@@ -240,7 +240,7 @@ struct claim_fields {
 
 static const struct field claim_table[] = {
     {"queues", false, api_field_names, offsetof(struct claim_fields, queues), true,
-     "string[]: their order does not count: priority, then age does; without it all"},
+     "name 1..255[]: their order does not count: priority, then age does; without it all"},
     {"count", false, field_i32, offsetof(struct claim_fields, count), true, "integer 1..$",
      CLAIM_MAX},
     {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true, API_LEASE_DOC},
@@ -434,7 +434,8 @@ void api_claim_job(struct api *a, const struct api_request *r)
     api_send(a, r, &c);
 }
 
-const struct api_param api_withdraw_params[] = {{"worker", "string: its name"}, {NULL, NULL}};
+const struct api_param api_withdraw_params[] = {
+    {"worker", "name 1..$: its name", .most = JOB_NAME_MAX, .required = true}, {NULL, NULL}};
 
 static struct err read_withdrawal(const struct http_request *req, struct str *worker)
 {

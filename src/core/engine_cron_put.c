@@ -80,7 +80,7 @@ static struct err check_twice(const struct engine *e, const struct cron_put *put
     for (size_t i = 0; i < put->count && err.code == ERR_OK; i++) {
         const struct cron_spec *spec = &put->entries[i], *first = strmap_get(&seen, spec->name);
         if (first)
-            err = err_make(ERR_BAD_VALUE, "entries[%zu] and entries[%zu] have one name, '%.*s'",
+            err = err_make(ERR_UNPROCESSABLE, "entries[%zu] and entries[%zu] have one name, '%.*s'",
                            (size_t)(first - put->entries), i, NAME_ARG(spec->name));
         strmap_put(&seen, spec->name, (void *)(uintptr_t)spec);
     }

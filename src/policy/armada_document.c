@@ -187,7 +187,7 @@ static struct err read_rules(struct json_cursor *c, struct arena *a, void *into)
 #define POLICY(member) offsetof(struct policy, member)
 
 static const struct field document_table[] = {
-    {"apiVersion", true, read_as_checked, 0, .doc = "string /^armadaproject\\.io.v1beta1$/"},
+    {"apiVersion", true, read_as_checked, 0, .doc = "string /^armadaproject\\.io/v1beta1$/"},
     {"kind", true, read_as_checked, 0, .doc = "string /^" POLICY_DOCUMENT_KIND "$/"},
     {"name", true, fields_label, POLICY(name), .doc = "string 1..$", .most = FIELDS_LABEL_MAX},
     {"retryLimit", false, fields_retries, POLICY(retry_limit),

@@ -59,7 +59,7 @@ static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
 /* --- the categorizer --- */
 
 static const struct field spec_table[] = {
-    {"rules", true, spec_rules, 0, .doc = "CategoryRule[..$]", .most = FIELDS_RULES_MAX},
+    {"rules", true, spec_rules, 0, .doc = "CategoryRule[1..$]", .most = FIELDS_RULES_MAX},
 };
 static const struct field document_table[] = {
     FIELDS_FRAME(CATEGORY_DOCUMENT_KIND, "FailureCategoriesSpec"),

@@ -499,7 +499,7 @@ struct err fields_regex(struct json_cursor *c, struct arena *a, void *into)
 }
 
 static const struct field pattern_table[] = {
-    {"pattern", true, fields_regex, 0, .doc = "string 1..: a regular expression (PCRE2)"},
+    {"pattern", true, fields_regex, 0, .doc = "string 1.. @pcre: a regular expression (PCRE2)"},
 };
 
 struct err fields_pattern(struct json_cursor *c, struct arena *a, void *into)
@@ -566,9 +566,9 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
 }
 
 const struct field_table fields_tables[] = {
-    {"Duration", .doc = "string,integer: " SPAN_EXPECTED "; 0 needs no unit"},
-    {"Quantity", .doc = "string,integer: " QUANTITY_EXPECTED},
-    {"CpuQuantity", .doc = "string,number: " QUANTITY_CPU_EXPECTED},
+    {"Duration", .doc = "string @time-span or integer 0..0: " SPAN_EXPECTED "; 0 needs no unit"},
+    {"Quantity", .doc = "string @quantity or integer 1..: " QUANTITY_EXPECTED},
+    {"CpuQuantity", .doc = "string @cpu-quantity or integer 1..1000000: " QUANTITY_CPU_EXPECTED},
     {"DocumentMetadata", FIELD_TABLE(metadata_table)},
     {"PatternMatcher", FIELD_TABLE(pattern_table)},
 };

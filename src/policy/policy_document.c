@@ -271,7 +271,7 @@ static const struct field spec_table[] = {
      .words = actions},
     {"backoff", false, policy_document_backoff, SPEC(backoff), .doc = "PolicyBackoff"},
     {"antiAffinity", false, read_affinity, SPEC(affinity), .doc = "AntiAffinity"},
-    {"rules", false, spec_rules, 0, .doc = "PolicyRule[..$]", .most = FIELDS_RULES_MAX},
+    {"rules", false, spec_rules, 0, .doc = "PolicyRule[1..$]", .most = FIELDS_RULES_MAX},
 };
 
 /* A limit of a rule would be compared with retries granted by other rules. */
@@ -315,7 +315,7 @@ const struct field_table policy_document_tables[] = {
     {"AnyRetryPolicy", .doc = "NewRetryPolicy or ArmadaRetryPolicy: in one of two formats"},
     {"NewRetryPolicy", FIELD_TABLE(document_table)},
     {"RetryPolicySpec", FIELD_TABLE(spec_table),
-     .doc = "object: rules, or a defaultAction, or both"},
+     .doc = "object: rules, or a defaultAction, or both", .rules = "any rules defaultAction"},
     {"PolicyRule", FIELD_TABLE(rule_table),
      .doc = "object: what to do with a failure that all of its matchers match"},
     {"PolicyBackoff", FIELD_TABLE(backoff_table)},

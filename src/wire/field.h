@@ -32,6 +32,7 @@ struct field_table {
     const struct field *fields;
     size_t count;
     const char *doc;
+    const char *rules; /* what members have to do with each other; see below */
 };
 #define FIELD_TABLE(table) .fields = (table), .count = sizeof(table) / sizeof *(table)
 
@@ -44,10 +45,16 @@ struct field_table {
  *   string /^[0-9a-f]{16}$/                         a pattern
  *   Name                                            the schema of that name
  *   Name or integer 0..                             either of two types
- *   Name[], string[], Name[..100]                   a list of such values, of at most so many
+ *   Name[], string[], Name[1..100]                  a list of such values, of so many
+ *   name 1..255                                     a name without reserved characters
+ *   names, ids, texts, words (a|b)                  in a query: a list a,b of such
+ *   range 0..9                                      in a query: N, A..B, A.., ..B or ..
+ *   string @jq                                      a format that no pattern describes
  *   Name?, string 1..255?                           such a value or null
  *
- * That a field is required or nullable is said by its row, not here. */
+ * That a field is required or nullable is said by its row, not here. Rules of a table, separated by
+ * semicolons: "a needs b c", "a excludes b c", "any a b?", "without a b", "off a"
+ * (a is not true); null counts as absent, unless a ? follows. */
 
 /* Reads the next value, an object, by a table of at most 64 fields. An unknown member is
  * ERR_UNKNOWN_FIELD if strict, and is ignored if not. Also ERR_DUPLICATE_FIELD, ERR_MISSING_FIELD,

@@ -243,7 +243,7 @@ describe('a job that draws on budgets', () => {
         assert.deepEqual(await list(`budgets.key=${one},${two}`), [a.id, b.id, c.id].sort());
         assert.deepEqual(await list(`budgets.key=${two}&status=dead`), []);
         assert.equal((await server.get(`/jobs/count?budgets.key=${two}`)).json.count, 2);
-        assertError(await server.get('/jobs?budgets.key='), 400, 'bad_value');
+        assertError(await server.delete('/jobs?budgets.key='), 400, 'bad_value');
         const gone = await server.request('DELETE', `/jobs?budgets.key=${one}`);
         assert.equal(gone.json.deleted, 2);
         assert.equal((await remove(server, one)).status, 204);

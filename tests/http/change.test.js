@@ -764,7 +764,13 @@ describe('a range', () => {
         assert.equal(second.pages.next, null);
     });
 
-    for (const range of ['', 'x', '1..x', 'x..1', '5..4', '1...2', '1..2..3', '-1', '-5..5',
+    it('that_begins_after_its_end_is_refused', async () => {
+        for (const name of ['priority', 'ready_at', 'attempts'])
+            assertError(await server.get(`/jobs?${name}=5..4`), 422, 'unprocessable', /begins after/);
+        assertError(await server.delete('/jobs?priority='), 400, 'bad_value');
+    });
+
+    for (const range of ['x', '1..x', 'x..1', '1...2', '1..2..3', '-1', '-5..5',
         '1.5', '1e2', '+1', '0x10', '%201', '1,2', '99999999999999999999', '01'])
         it(`of_'${range}'_is_refused`, async () => {
             for (const name of ['priority', 'ready_at', 'attempts']) {

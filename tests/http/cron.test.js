@@ -310,7 +310,7 @@ describe('what is wrong is refused with its place and changes nothing', () => {
     });
 
     it('names', async () => {
-        await refused({ entries: [good, good] }, 400, 'bad_value', /one name, 'good'/);
+        await refused({ entries: [good, good] }, 422, 'unprocessable', /one name, 'good'/);
         await refused({ entries: [entry({ name: '' })] }, 400, 'bad_name');
         await refused({ entries: [entry({ name: 'a\u0007' })] }, 400, 'bad_name');
         await refused({ entries: [entry({ name: 'x'.repeat(256) })] }, 400, 'bad_name');

@@ -161,7 +161,7 @@ describe('the list of jobs', () => {
 
     it('reads_what_is_empty_as_absent', async () => {
         const queue = queueName();
-        const ids = (await server.enqueueMany(repeat(3, { queue }))).map(({ id }) => id).sort();
+        const ids = [...await server.enqueueMany(repeat(3, { queue }))].sort();
         for (const rest of ['status=', 'status=ready,', 'status=ready,,dead', 'status=,', 'type=&id=',
             'limit=&order=&from=', 'id=,', '&&group=', 'look_max', 'failed_at=&filter='])
             assert.deepEqual(await listIds(server, `/jobs?${rest}&queue=,${queue},`), ids, rest);
@@ -585,8 +585,7 @@ describe('a list by what became of jobs', () => {
     });
 
     it('refuses_what_it_does_not_know', async () => {
-        for (const query of ['resolution=gone', 'resolution=', 'since=yesterday', 'since=',
-            'error=', 'worker='])
+        for (const query of ['resolution=gone', 'since=yesterday'])
             assertError(await server.get(`/jobs?${query}`), 400, 'bad_value');
         assertError(await server.get('/jobs?since=1&since=2'), 400, 'duplicate_field');
     });

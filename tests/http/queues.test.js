@@ -143,7 +143,7 @@ describe('a queue', () => {
             [{ backoff: { base_ms: 1 } }, 400, 'missing_field', /^backoff: /],
             [{ retention: { dead_ms: -1 } }, 400, 'bad_value', /^retention: dead_ms: /],
             [{ retry_policies: ['nobody'] }, 422, 'unprocessable', /nobody/],
-            [{ name: 'other' }, 400, 'bad_value', /^name: /],
+            [{ name: 'other' }, 422, 'unprocessable', /^name: /],
             ['{"paused":true,"paused":true}', 400, 'duplicate_field'],
         ]) {
             const both = typeof body === 'string' || Array.isArray(body)

@@ -320,19 +320,15 @@ describe('a closed stream', () => {
 describe('asking for a stream', () => {
     const server = useServer({ args: BEAT });
 
-    for (const prefetch of ['-1', '1.5', 'x', '', '99999999999999999999', '1e400'])
-        it(`is_refused_with_prefetch_${prefetch || 'empty'}`, async () => {
+    for (const prefetch of ['-1', '1.5', 'x', '99999999999999999999', '1e400'])
+        it(`is_refused_with_prefetch_${prefetch}`, async () => {
             const res = await server.get(`/jobs/take?prefetch=${prefetch}`);
             assertError(res, 400, 'bad_value', /prefetch/);
         });
 
     it('is_refused_with_a_name_that_is_none', async () => {
-        for (const queue of ['a,,b', 'a*', 'a%5Bb', '%00', ',', 'x'.repeat(256)])
+        for (const queue of ['a*', 'a%5Bb', '%00', 'x'.repeat(256)])
             assertError(await server.get(`/jobs/take?queue=${queue}`), 400, 'bad_name', /queue/);
-    });
-
-    it('is_refused_with_a_queue_left_empty', async () => {
-        assertError(await server.get('/jobs/take?queue='), 400, 'bad_value', /queue/);
     });
 
     it('is_refused_with_a_parameter_given_twice', async () => {
