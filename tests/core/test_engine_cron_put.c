@@ -201,7 +201,7 @@ static void a_put_with_one_bad_entry_changes_nothing(void **state)
     specs[1] = cron_rig_spec("y", "nonsense");
     assert_code(cron_rig_try_put(r, specs, 2, true, &v), ERR_BAD_CRON);
     specs[1] = cron_rig_spec("x", "1 * * * *");
-    assert_code(cron_rig_try_put(r, specs, 2, true, &v), ERR_BAD_VALUE);
+    assert_code(cron_rig_try_put(r, specs, 2, true, &v), ERR_UNPROCESSABLE);
     specs[1] = cron_rig_spec("", "1 * * * *");
     assert_code(cron_rig_try_put(r, specs, 2, true, &v), ERR_BAD_NAME);
     specs[1] = cron_rig_spec("a\nb", "1 * * * *");
