@@ -120,7 +120,6 @@ describe('a node', () => {
         assertError(await server.post('/jobs/claim', { node: long }), 400, 'bad_value', /^node: /);
         assertError(await server.post('/jobs/claim', { node: 7 }), 400, 'wrong_type', /^node: /);
         assertError(await server.get(`/jobs/take?node=${long}`), 400, 'bad_value');
-        assertError(await server.get('/jobs/take?node='), 400, 'bad_value');
         assertError(await server.get('/jobs/take?node=a&node=b'), 400, 'duplicate_field');
     });
 

@@ -165,7 +165,7 @@ describe('a filter that is wrong', () => {
     }
 
     it('because_it_is_empty_is_a_bad_request', async () => {
-        assertError(await server.get('/jobs?filter='), 400, 'bad_value', /filter/);
+        assertError(await server.delete('/jobs?filter='), 400, 'bad_value', /filter/);
     });
 });
 

@@ -88,7 +88,7 @@ describe('a group', () => {
             `/jobs/retry?group=${group}&resolution=canceled`)).json, { retried: 3 });
         assert.equal((await read(server, group)).unended, 3);
         assert.deepEqual((await server.delete(`/jobs?group=${group}`)).json, { deleted: 3 });
-        assertError(await server.get('/jobs?group='), 400, 'bad_value', /without a value/);
+        assertError(await server.delete('/jobs?group='), 400, 'bad_value', /without a value/);
     });
 
     it('is_resolved_when_its_last_job_ends_each_time', async () => {
