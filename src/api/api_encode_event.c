@@ -4,6 +4,7 @@
 
 #include "api/api_routes.h"
 #include "api/api_words.h"
+#include "base/event_cursor.h"
 
 #define EVENT_IS(name, condition)                                                                  \
     static inline bool name(const void *event)                                                     \
@@ -64,6 +65,14 @@ static void write_event(struct buf *b, const void *owner)
 
 static const struct shape job_event_shape = {SHAPE_MEMBERS(event_members), .write = write_event};
 
+static void write_cursor(struct buf *b, const void *owner)
+{
+    const struct event_line *line = owner;
+    buf_byte(b, '"');
+    event_cursor_write(b, (struct event_cursor){line->history, line->event->number});
+    buf_byte(b, '"');
+}
+
 static void write_messages(struct buf *b, const void *text)
 {
     buf_byte(b, '[');
@@ -73,6 +82,8 @@ static void write_messages(struct buf *b, const void *text)
 
 static const struct shape_member line_members[] = {
     {MEMBERS_AT(struct event_line, event, &job_event_shape)},
+    {MEMBER_MADE("cursor", ALWAYS, "string", write_cursor,
+                 "the place after it, for since: its number and the history that it is of")},
     {MEMBER_OTHER(struct event_line, messages, "messages", IF_SET, "object[]", write_messages,
                   "of another front end that tell of it, if they are asked for")},
 };
@@ -81,6 +92,8 @@ static void write_line(struct buf *b, const void *owner)
 {
     const struct event_line *line = owner;
     write_event(b, line->event);
+    buf_lit(b, ",\"cursor\":");
+    write_cursor(b, line);
     if (line->messages.len == 0)
         return;
     buf_lit(b, ",\"messages\":");
@@ -89,3 +102,47 @@ static void write_line(struct buf *b, const void *owner)
 
 const struct shape api_event_shape = {
     .name = "Event", SHAPE_MEMBERS(line_members), .write = write_line};
+
+/* --- gaps --- */
+
+static void write_kind_of_gap(struct buf *b, const void *gap)
+{
+    (void)gap;
+    buf_lit(b, "\"gap\"");
+}
+
+static void write_place(struct buf *b, const void *owner)
+{
+    const struct api_gap *gap = owner;
+    buf_byte(b, '"');
+    event_cursor_write(b, (struct event_cursor){gap->history, gap->place});
+    buf_byte(b, '"');
+}
+
+static void write_reason(struct buf *b, const void *owner)
+{
+    const struct api_gap *gap = owner;
+    if (gap->to) {
+        buf_lit(b, "\"these events are no longer kept\"");
+        return;
+    }
+    buf_lit(b, "\"there is no event ");
+    event_cursor_write(b, gap->after);
+    buf_lit(b, " in this history of events, as after a restore; it goes on after ");
+    event_cursor_write(b, (struct event_cursor){gap->history, gap->place});
+    buf_byte(b, '"');
+}
+
+static const struct shape_member gap_members[] = {
+    {MEMBER_MADE("event", ALWAYS, "string (gap)", write_kind_of_gap, NULL)},
+    {MEMBER(
+        struct api_gap, from, "from", IF_SET,
+        "the number of the first that is not kept any more; without it the place that was asked "
+        "for is of another history",
+        .type = "integer 1..")},
+    {MEMBER(struct api_gap, to, "to", IF_SET, "of the last", .type = "integer 1..")},
+    {MEMBER_MADE("cursor", ALWAYS, "string", write_place, "after which the stream goes on")},
+    {MEMBER_MADE("reason", ALWAYS, "string", write_reason, "a sentence")},
+};
+const struct shape api_gap_shape = {
+    .name = "Gap", SHAPE_MEMBERS(gap_members), .doc = "events that cannot be had"};

@@ -21,6 +21,7 @@
 #include "api/api_routes.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "base/event_cursor.h"
 
 #define PAGE_EVENTS 1024
 #define PAGE_TOLD   64   /* with messages */
@@ -40,6 +41,7 @@ struct consumer {
     struct http_exchange *x;
     enum stream_format format;
     uint64_t since;     /* the newest event that was written or passed over */
+    uint64_t history;   /* of the place that was asked for; 0: it is a plain number */
     uint64_t announced; /* the newest whose number the peer knows */
     bool follow, asking;
     bool at_end; /* the newest page had all there was */
@@ -84,6 +86,7 @@ struct api_events {
     struct list consumers, looks, telling;
     struct lane plain, told;
     struct buf line;
+    uint64_t history; /* of all events, since a consumer asked */
 };
 
 /* What is delivered: a page, and what is said of each of its events; NULL: nothing is. */
@@ -107,13 +110,14 @@ static void add_packed(struct api *a, struct buf *out, struct str json)
 static void add_message(struct api_events *h, enum stream_format f, uint64_t number,
                         const char *kind, struct str json, struct buf *out)
 {
+    const struct event_cursor id = {h->history, number};
     if (f == FORMAT_PACKED) {
         add_packed(h->api, out, json);
         return;
     }
     if (f == FORMAT_SSE) {
         buf_lit(out, "id: ");
-        buf_int(out, (int64_t)number);
+        event_cursor_write(out, id);
         buf_lit(out, "\nevent: ");
         buf_str(out, str_from(kind));
         buf_lit(out, "\ndata: ");
@@ -127,7 +131,7 @@ static void add_message(struct api_events *h, enum stream_format f, uint64_t num
 static void add_event(struct api_events *h, enum stream_format f, const struct delivery *d,
                       size_t i, const struct job_event *ev, struct buf *out)
 {
-    const struct event_line line = {ev, d->messages ? d->messages[i] : (struct str){0}};
+    const struct event_line line = {ev, h->history, d->messages ? d->messages[i] : (struct str){0}};
     h->line.len = 0;
     shape_write(&h->line, &api_event_shape, &line, SHAPE_AS_IT_IS);
     add_message(h, f, ev->number, lifecycle_event_kind(ev->event), buf_view(&h->line), out);
@@ -136,41 +140,24 @@ static void add_event(struct api_events *h, enum stream_format f, const struct d
 /* An id without data is no event; a client that reconnects sends it back. */
 static void write_place(struct consumer *c)
 {
-    char text[32];
-    int n = snprintf(text, sizeof text, "id: %llu\n\n", (unsigned long long)c->since);
-    http_stream_write(c->x, (struct str){text, (size_t)n});
+    struct buf *out = &c->lane->hub->api->scratch;
+    out->len = 0;
+    buf_lit(out, "id: ");
+    event_cursor_write(out, (struct event_cursor){c->lane->hub->history, c->since});
+    buf_lit(out, "\n\n");
+    http_stream_write(c->x, buf_view(out));
     c->announced = c->since;
 }
 
-static void write_kind_of_gap(struct buf *b, const void *page)
-{
-    (void)page;
-    buf_lit(b, "\"gap\"");
-}
-
-static void write_start_of_gap(struct buf *b, const void *since)
-{
-    buf_int(b, *(const int64_t *)since + 1);
-}
-
-static const struct shape_member gap_members[] = {
-    {MEMBER_MADE("event", ALWAYS, "string (gap)", write_kind_of_gap, NULL)},
-    {MEMBER_OTHER(struct event_page, since, "from", ALWAYS, "integer 1..", write_start_of_gap,
-                  "the number of the first")},
-    {MEMBER(struct event_page, missed_to, "to", ALWAYS, "of the last", .type = "integer 1..")},
-};
-const struct shape api_gap_shape = {
-    .name = "Gap", SHAPE_MEMBERS(gap_members), .doc = "events that are not kept any more"};
-
-static void write_gap(struct consumer *c, const struct event_page *p)
+static void write_gap(struct consumer *c, const struct api_gap *gap)
 {
     struct api_events *h = c->lane->hub;
     struct buf *out = &h->api->scratch;
     h->line.len = out->len = 0;
-    shape_write(&h->line, &api_gap_shape, p, SHAPE_AS_IT_IS);
-    add_message(h, c->format, p->missed_to, "gap", buf_view(&h->line), out);
+    shape_write(&h->line, &api_gap_shape, gap, SHAPE_AS_IT_IS);
+    add_message(h, c->format, gap->place, "gap", buf_view(&h->line), out);
     http_stream_write(c->x, buf_view(out));
-    c->announced = p->missed_to;
+    c->announced = gap->place;
 }
 
 static bool is_named(const struct str *names, size_t count, struct str name)
@@ -253,7 +240,10 @@ static void write_page(struct consumer *c, const struct delivery *d)
         return;
     }
     if (p->missed_to)
-        write_gap(c, p);
+        write_gap(c, &(struct api_gap){.from = p->since + 1,
+                                       .to = p->missed_to,
+                                       .place = p->missed_to,
+                                       .history = c->lane->hub->history});
     if (c->filtered)
         write_wanted(c, d);
     else if (p->count)
@@ -475,18 +465,27 @@ static struct err read_messages(struct str value, struct consumer *c)
     return err_none();
 }
 
+static struct err read_place(struct str value, const char *what, struct consumer *c)
+{
+    struct event_cursor at;
+    if (!event_cursor_read(value, &at))
+        return err_make(ERR_BAD_VALUE,
+                        "%s: expected the cursor of an event, or its number, not '%.*s'", what,
+                        (int)(value.len < 48 ? value.len : 48), value.at);
+    c->since = at.number;
+    c->history = at.history;
+    return err_none();
+}
+
 static struct err read_param(struct str name, struct str value, struct arena *arena,
                              struct consumer *c, bool *known)
 {
-    int64_t since;
     *known = true;
     if (value.len == 0)
         return err_make(ERR_BAD_VALUE, "%.*s is given without a value",
                         (int)(name.len < 32 ? name.len : 32), name.at);
     if (str_eq(name, STR("since"))) {
-        TRY(api_read_number(value, "since", 0, INT64_MAX, &since));
-        c->since = (uint64_t)since;
-        return err_none();
+        return read_place(value, "since", c);
     }
     if (str_eq(name, STR("follow")))
         return read_follow(value, &c->follow);
@@ -512,23 +511,20 @@ static struct err read_param(struct str name, struct str value, struct arena *ar
 /* A client that reconnects continues where it was, whatever its URL says. */
 static struct err read_last_id(const struct http_request *req, struct consumer *c)
 {
-    int64_t since;
     if (req->last_event_id.len == 0)
         return err_none();
-    TRY(api_read_number(req->last_event_id, "Last-Event-ID", 0, INT64_MAX, &since));
-    c->since = (uint64_t)since;
-    return err_none();
+    return read_place(req->last_event_id, "Last-Event-ID", c);
 }
 
 const struct api_param api_events_params[] = {
-    {"since", "integer 0..: begin after the event with this number; 0: with the oldest"},
+    {"since", "string: begin after the event with this cursor, or number; 0: with the oldest"},
     {"follow", "boolean: false: end with the newest"},
     {"queue", "names: one, or a list a,b"},
     {"type", "names: one, or a list a,b"},
     {"job", "ids: ids, a,b"},
     {"event", "string @event-names: names of events, a,b"},
     {"messages", "string (taskcluster): with the messages of Taskcluster that tell of each event"},
-    {"Last-Event-ID", "integer 0..: overrides since", .header = true},
+    {"Last-Event-ID", "string: overrides since", .header = true},
     {NULL, NULL}};
 
 static struct err read_params(const struct http_request *req, struct consumer *c)
@@ -584,12 +580,18 @@ static void on_place(void *ctx, const struct reply *r)
         free(c);
         return;
     }
+    struct api_events *h = c->lane->hub;
+    const struct api_gap gap = {
+        .after = {c->history, c->since}, .place = r->events_since, .history = r->events_history};
     c->since = c->announced = r->events_since;
+    h->history = r->events_history;
     list_append(&c->lane->hub->consumers, &c->node);
     http_stream_begin(c->x, 200, api_stream_type(c->format), on_peer_closed, c);
     http_stream_on_drain(c->x, on_drained);
-    if (c->format == FORMAT_SSE)
+    if (c->format == FORMAT_SSE && !r->events_gap)
         write_place(c);
+    if (r->events_gap)
+        write_gap(c, &gap);
     want(c);
 }
 
@@ -606,8 +608,11 @@ void api_events(struct api *a, const struct api_request *r)
         api_reply_error(r->x, &err, NULL);
         return;
     }
-    struct command place = {
-        .kind = CMD_EVENTS_PLACE, .events_since = c->since, .done = on_place, .ctx = c};
+    struct command place = {.kind = CMD_EVENTS_PLACE,
+                            .events_since = c->since,
+                            .events_history = c->history,
+                            .done = on_place,
+                            .ctx = c};
     backend_submit(a->backend, &place);
 }
 

@@ -9,6 +9,7 @@
  * A `doc` is "TYPE: MEANING", with types as in wire/field.h. */
 
 #include "api/api_internal.h"
+#include "base/event_cursor.h"
 
 /* A parameter of the query, or a header. Lists of them end with one that has no name. */
 struct api_param {
@@ -105,14 +106,23 @@ extern const struct shape api_job_read_shape, api_job_seen_shape;
 extern const struct shape api_event_shape;
 struct event_line {
     const struct job_event *event;
+    uint64_t history;    /* that its number is of */
     struct str messages; /* JSON, separated by commas; or empty */
+};
+
+/* api_encode_event.c: of a struct api_gap. */
+extern const struct shape api_gap_shape;
+struct api_gap {
+    uint64_t from, to; /* the events that are not kept any more; 0: it is of another history */
+    struct event_cursor after; /* then: what was asked for */
+    uint64_t place;            /* where the stream goes on */
+    uint64_t history;          /* of that */
 };
 
 extern const struct shape api_operation_shape, api_operations_shape;
 extern const struct shape api_worker_shape, api_servers_shape, api_stepping_down_shape,
     api_workers_shape, api_worker_stopped_shape;
 extern const struct shape api_failure_group_shape, api_failure_groups_shape;
-extern const struct shape api_gap_shape; /* api_events.c */
 extern const struct shape api_progress_shape, api_checkpoint_shape,
     api_notes_shape; /* api_notes.c */
 extern const struct shape api_enqueued_jobs_shape;

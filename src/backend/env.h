@@ -25,6 +25,8 @@ struct env {
     /* Evaluates jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
      * answers once the backend is freed. */
     struct evaluator *evaluator;
+    /* The id of the events' history since the last restore, if there was one; 0: none was. */
+    uint64_t event_history;
     const struct tracer *tracer; /* borrowed; NULL: nobody is told */
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Events to exchanges. They come as a stream of server-sent events, whose ids are their numbers,
+/* Events to exchanges. They come as a stream of server-sent events, whose ids are their cursors,
  * and are published in their order, several at a time. The place is the newest event of which
- * everything up to it is confirmed; it is kept in the journal, as {"is":"events","after":NUMBER},
- * shortly after it has moved. So after a crash some events are published again, and none is left
- * out. Before anything is published for the first time, the place where it begins is kept.
+ * everything up to it is confirmed; it is kept in the journal, as
+ * {"is":"events","after":NUMBER,"history":"ID"}, shortly after it has moved. So after a crash some
+ * events are published again, and none is left out. Before anything is published for the first
+ * time, the place where it begins is kept.
  *
  * If the broker is slower than events come, the stream is ended, and begun again where it was once
  * half of what waits is confirmed. A message that the broker refuses is published again until it
@@ -17,13 +18,13 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/decimal.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "bridge/bridge_event.h"
 #include "bridge/bridge_internal.h"
 #include "client/client.h"
 #include "client/view.h"
+#include "base/event_cursor.h"
 
 #define EVENTS_MAX     ((size_t)1000)     /* that are not confirmed */
 #define BYTES_MAX      ((size_t)8 << 20)  /* of their texts */
@@ -41,7 +42,7 @@ struct note {
 struct event {
     struct list node;
     struct bridge_events *owner;
-    uint64_t number;
+    struct event_cursor at;
     size_t bytes;
     size_t count, published, left; /* notes; those given to the link; those not confirmed */
     struct note *notes;            /* in one block of memory with their texts */
@@ -56,12 +57,12 @@ struct bridge_events {
     bool stopping, known, kept; /* kept: the place where it began is on disk */
     bool full;                  /* the stream was ended for want of room */
     struct buf line;
-    struct arena arena; /* while an event is read */
-    uint64_t block;     /* the id of the block */
-    uint64_t received;  /* the newest number that came */
-    uint64_t place;
+    struct arena arena;           /* while an event is read */
+    struct event_cursor block;    /* the id of the block */
+    struct event_cursor received; /* the newest that came */
+    struct event_cursor place;
     struct journal_record *record;
-    uint64_t recorded;
+    struct event_cursor recorded;
     struct list events; /* that are not confirmed, in order */
     size_t count, bytes, refusals;
 };
@@ -71,13 +72,26 @@ static void publish_more(struct bridge_events *e);
 
 /* --- the place --- */
 
+static bool is_same(struct event_cursor a, struct event_cursor b)
+{
+    return a.history == b.history && a.number == b.number;
+}
+
+static bool is_newer(struct event_cursor c, struct event_cursor than)
+{
+    return c.history != than.history || c.number > than.number;
+}
+
 static void save(struct bridge_events *e)
 {
     struct journal_record *old = e->record;
     struct buf b = {0};
-    if (!e->known || (old && e->recorded == e->place))
+    if (!e->known || (old && is_same(e->recorded, e->place)))
         return;
-    buf_print(&b, "{\"is\":\"events\",\"after\":%" PRIu64 "}", e->place);
+    buf_print(&b, "{\"is\":\"events\",\"after\":%" PRIu64, e->place.number);
+    if (e->place.history)
+        buf_print(&b, ",\"history\":\"%016" PRIx64 "\"", e->place.history);
+    buf_byte(&b, '}');
     e->record = journal_add(e->b->journal, buf_view(&b));
     e->recorded = e->place;
     if (old)
@@ -90,11 +104,11 @@ static void on_save(uv_timer_t *t)
     save(t->data);
 }
 
-static void set_place(struct bridge_events *e, uint64_t number)
+static void set_place(struct bridge_events *e, struct event_cursor at)
 {
     bool first = !e->known;
     e->known = true;
-    e->place = number;
+    e->place = at;
     if (first)
         save(e);
     else if (!uv_is_active((uv_handle_t *)&e->save))
@@ -109,29 +123,45 @@ void bridge_events_kept(struct bridge_events *e)
     publish_more(e);
 }
 
+/* A record of an older bridge has no history. */
+static bool read_place(struct str record, struct event_cursor *at)
+{
+    struct arena a = {0};
+    struct buf text = {0};
+    int64_t after;
+    bool good = view_int(record, "after", &after) && after >= 0;
+    struct str history = view_text(&a, record, "history");
+    if (good) {
+        buf_print(&text, "%.*s%s%" PRId64, STR_ARG(history), history.len ? "-" : "", after);
+        good = event_cursor_read(buf_view(&text), at);
+    }
+    buf_fini(&text);
+    arena_fini(&a);
+    return good;
+}
+
 /* After a crash there may be two records, of which the newer counts. */
 static void load_place(struct bridge_events *e)
 {
     struct list *records = journal_records(e->b->journal);
     for (struct list *n = records->next, *next; n != records; n = next) {
         struct journal_record *r = LIST_OF(n, struct journal_record, node);
-        int64_t after;
+        struct event_cursor after;
         next = n->next;
-        if (!view_int(journal_text(r), "after", &after) || after < 0 ||
-            (e->record && (uint64_t)after <= e->recorded)) {
+        if (!read_place(journal_text(r), &after) || (e->record && !is_newer(after, e->recorded))) {
             journal_remove(e->b->journal, r);
             continue;
         }
         if (e->record)
             journal_remove(e->b->journal, e->record);
         e->record = r;
-        e->recorded = (uint64_t)after;
+        e->recorded = after;
     }
     if (e->record) {
         e->known = e->kept = true;
         e->place = e->received = e->recorded;
     } else if (e->b->settings->since >= 0) {
-        e->received = (uint64_t)e->b->settings->since;
+        e->received.number = (uint64_t)e->b->settings->since;
         set_place(e, e->received);
     }
 }
@@ -153,7 +183,7 @@ static void advance(struct bridge_events *e)
         struct event *ev = LIST_OF(e->events.next, struct event, node);
         if (ev->left)
             break;
-        set_place(e, ev->number);
+        set_place(e, ev->at);
         free_event(ev);
     }
     if (e->full && e->count <= EVENTS_MAX / 2 && e->bytes <= BYTES_MAX / 2) {
@@ -222,7 +252,7 @@ static void refused(struct bridge_events *e, struct note *n)
         e->refusals++;
         log_warn("RabbitMQ has refused event %" PRIu64 " for the exchange '%.*s', as it does when "
                  "a queue is full; it is published again until it is taken",
-                 n->of->number, STR_ARG(n->is.exchange));
+                 n->of->at.number, STR_ARG(n->is.exchange));
     }
     n->refused = true;
     if (!uv_is_active((uv_handle_t *)&e->refused))
@@ -252,9 +282,13 @@ static void published(void *ctx, uint64_t id, enum amqp_published result)
 static void say_if_gap(struct bridge_events *e, struct str event)
 {
     int64_t from, to;
-    if (!str_eq(view_get(event, "event"), STR("\"gap\"")) || !view_int(event, "from", &from) ||
-        !view_int(event, "to", &to))
+    if (!str_eq(view_get(event, "event"), STR("\"gap\"")))
         return;
+    if (!view_int(event, "from", &from) || !view_int(event, "to", &to)) {
+        struct str why = view_text(&e->arena, event, "reason");
+        log_error("events may be missing, or come again: %.*s", STR_ARG(why));
+        return;
+    }
     log_error("events %" PRId64 " to %" PRId64 " are no longer kept by the server: they are not "
               "published",
               from, to);
@@ -319,12 +353,12 @@ static void add_event(struct bridge_events *e, struct str text)
     const struct bridge_settings *s = e->b->settings;
     struct event *ev = ALLOC(struct event);
     struct bridge_notes notes = {0};
-    *ev = (struct event){.owner = e, .number = e->block, .bytes = sizeof *ev};
+    *ev = (struct event){.owner = e, .at = e->block, .bytes = sizeof *ev};
     if (text.len) {
         struct bridge_topics topics = {s->events_exchange, s->taskcluster};
-        struct err err = bridge_event_read(text, e->block, &topics, &e->arena, &notes);
+        struct err err = bridge_event_read(text, e->block.number, &topics, &e->arena, &notes);
         if (err.code != ERR_OK)
-            log_error("event %" PRIu64 " cannot be published: %s", e->block, err.msg);
+            log_error("event %" PRIu64 " cannot be published: %s", e->block.number, err.msg);
         say_if_gap(e, text);
     }
     keep_notes(ev, &notes);
@@ -342,20 +376,20 @@ static void end_block(struct bridge_events *e)
     if (!e->known) {
         e->received = e->block;
         set_place(e, e->block);
-        log_info("events are published from %" PRIu64 " on", e->block + 1);
-    } else if (e->block > e->received) {
+        log_info("events are published from %" PRIu64 " on", e->block.number + 1);
+    } else if (is_newer(e->block, e->received)) {
         add_event(e, (struct str){0});
     }
 }
 
 static void take_line(struct bridge_events *e, struct str line)
 {
-    int64_t number;
     if (line.len > 4 && memcmp(line.at, "id: ", 4) == 0) {
-        if (decimal_digits((struct str){line.at + 4, line.len - 4}, 18, &number))
-            e->block = (uint64_t)number;
+        e->tries = 0;
+        if (!event_cursor_read((struct str){line.at + 4, line.len - 4}, &e->block))
+            log_error("an event has the id %.*s, which is none", (int)(line.len - 4), line.at + 4);
     } else if (line.len > 6 && memcmp(line.at, "data: ", 6) == 0) {
-        if (e->known && e->block > e->received)
+        if (e->known && is_newer(e->block, e->received))
             add_event(e, (struct str){line.at + 6, line.len - 6});
     } else if (line.len == 0) {
         end_block(e);
@@ -377,7 +411,6 @@ static void on_data(void *ctx, struct str bytes)
     struct bridge_events *e = ctx;
     size_t taken = 0;
     const char *end;
-    e->tries = 0;
     bridge_note_server(e->b, &(struct remote_answer){.result = CALL_DONE});
     buf_str(&e->line, bytes);
     while ((end = memchr(e->line.at + taken, '\n', e->line.len - taken))) {
@@ -408,7 +441,7 @@ static void on_end(void *ctx, const struct remote_answer *a)
         bridge_give_up(e->b,
                        "%.*s; events were published up to %" PRIu64
                        ". If the server was set up anew, remove %s to begin again",
-                       STR_ARG(a->why), e->place, e->b->settings->state_dir);
+                       STR_ARG(a->why), e->place.number, e->b->settings->state_dir);
         return;
     }
     uv_update_time(e->b->loop);
@@ -419,14 +452,15 @@ static void begin_stream(struct bridge_events *e)
 {
     const struct bridge_settings *s = e->b->settings;
     struct buf path = {0};
-    char since[32];
+    struct buf since = {0};
     if (e->stream || e->stopping)
         return;
-    snprintf(since, sizeof since, "%" PRIu64, e->received);
+    event_cursor_write(&since, e->received);
+    buf_byte(&since, '\0');
     e->line.len = 0;
     e->block = e->received;
     buf_lit(&path, "/events");
-    client_query(&path, "since", e->known ? since : NULL);
+    client_query(&path, "since", e->known ? since.at : NULL);
     client_query(&path, "queue", s->queues);
     client_query(&path, "type", s->types);
     client_query(&path, "event", s->kinds);
@@ -434,6 +468,7 @@ static void begin_stream(struct bridge_events *e)
     e->stream = remote_stream(e->b->remote, client_path(&path), "text/event-stream", PAUSE, on_data,
                               on_end, e);
     buf_fini(&path);
+    buf_fini(&since);
 }
 
 /* --- beginning and end --- */
@@ -466,7 +501,7 @@ void bridge_events_start(struct bridge *b)
     bridge_link_open(&e->link, b, "events to RabbitMQ", NULL, &user, e);
     load_place(e);
     if (e->known)
-        log_info("events are published from %" PRIu64 " on", e->place + 1);
+        log_info("events are published from %" PRIu64 " on", e->place.number + 1);
     begin_stream(e);
 }
 
@@ -492,7 +527,7 @@ bool bridge_events_is_well(const struct bridge_events *e)
 
 int64_t bridge_events_place(const struct bridge_events *e)
 {
-    return e->known ? (int64_t)e->place : -1;
+    return e->known ? (int64_t)e->place.number : -1;
 }
 
 static void free_events(uv_handle_t *h)

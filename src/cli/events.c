@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "client/client.h"
+#include "base/event_cursor.h"
 #include "cli/commands.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -17,8 +18,7 @@
 
 struct events_args {
     struct client_args client;
-    const char *queue, *type, *job, *event, *messages;
-    int64_t since;
+    const char *since, *queue, *type, *job, *event, *messages;
     bool follow;
 };
 
@@ -27,8 +27,8 @@ struct events_args {
 static const struct option_def options[] = {
     {"follow", NULL, OPTION_SWITCH, AT(follow), .letter = 'f',
      .help = "continue with new events until interrupted; without --since, only new ones"},
-    {"since", "NUMBER", OPTION_INT, AT(since), .max = INT64_MAX,
-     .help = "begin after the event with this number; 0: with the oldest that is kept"},
+    {"since", "CURSOR", OPTION_TEXT, AT(since),
+     .help = "begin after the event with this cursor or number; 0: with the oldest that is kept"},
     {"queue", "NAME,…", OPTION_TEXT, AT(queue), .help = "only of jobs in these queues"},
     {"type", "NAME,…", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
     {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs"},
@@ -65,7 +65,7 @@ struct reader {
     struct client client;
     struct buf line; /* an incomplete line of the answer */
     struct buf out;
-    long long last; /* the number of the newest event seen; negative: none */
+    char last[EVENT_CURSOR_MAX]; /* the cursor of the newest event seen; or empty */
 };
 
 /* --- showing --- */
@@ -82,9 +82,13 @@ static void add_text(struct reader *r, struct str event, const char *key, const 
 static void show_gap(struct reader *r, struct str event)
 {
     int64_t from = 0, to = 0;
-    view_int(event, "from", &from);
-    view_int(event, "to", &to);
-    buf_print(&r->out, "events %lld to %lld are no longer kept\n", (long long)from, (long long)to);
+    if (view_int(event, "from", &from) && view_int(event, "to", &to))
+        buf_print(&r->out, "events %lld to %lld are no longer kept", (long long)from,
+                  (long long)to);
+    else
+        table_harmless(&r->out, view_text(&r->client.arena, event, "reason"));
+    buf_byte(&r->out, '\n');
+    arena_reset(&r->client.arena);
 }
 
 static void show(struct reader *r, struct str event)
@@ -115,7 +119,7 @@ static void show(struct reader *r, struct str event)
 static void take_line(struct reader *r, struct str line)
 {
     if (line.len > 4 && memcmp(line.at, "id: ", 4) == 0)
-        r->last = strtoll(line.at + 4, NULL, 10);
+        snprintf(r->last, sizeof r->last, "%.*s", (int)line.len - 4, line.at + 4);
     if (line.len <= 6 || memcmp(line.at, "data: ", 6) != 0)
         return;
     struct str event = {line.at + 6, line.len - 6};
@@ -135,7 +139,6 @@ static void take_lines(struct reader *r)
     const char *end;
     while ((end = memchr(r->line.at + taken, '\n', r->line.len - taken))) {
         struct str line = {r->line.at + taken, (size_t)(end - r->line.at) - taken};
-        r->line.at[taken + line.len] = '\0'; /* for strtoll */
         take_line(r, line);
         taken += line.len + 1;
     }
@@ -175,8 +178,7 @@ static void build_path(const struct reader *r, const struct events_args *args, s
     client_query(path, "job", args->job);
     client_query(path, "event", args->event);
     client_query(path, "messages", args->messages);
-    if (r->last >= 0)
-        buf_print(path, "&since=%lld", r->last);
+    client_query(path, "since", *r->last ? r->last : NULL);
 }
 
 /* Reads one stream, until the connection ends. */
@@ -213,14 +215,14 @@ static int follow(struct reader *r, const struct events_args *args)
         enum call_result result = read_stream(r, args);
         if (ferror(stdout))
             return CLI_OK; /* the reader of our output has closed it */
-        connected |= r->client.call.status == 200 || r->last >= 0;
+        connected |= r->client.call.status == 200 || *r->last;
         bool again = result == CALL_DONE || result == CALL_UNREACHABLE || result == CALL_TRY_LATER;
         if (result == CALL_DONE)
             told = false;
         if (!connected || !again)
             return refuse(r, result);
         if (!told)
-            fprintf(stderr, "tenax events: the connection has ended; resuming after event %lld\n",
+            fprintf(stderr, "tenax events: the connection has ended; resuming after event %s\n",
                     r->last);
         told = true;
         pause_ms(RETRY_MS);
@@ -255,7 +257,7 @@ int events_main(int argc, char **argv)
 {
     struct events_args args = {0};
     struct options o;
-    struct reader r = {.last = -1};
+    struct reader r = {0};
     int code;
     if (!subcommand_begin(&events_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
@@ -264,8 +266,8 @@ int events_main(int argc, char **argv)
     code = client_open(&r.client, &events_command, &args.client);
     if (code != CLI_OK)
         return code;
-    if (OPTION_GIVEN(&o, struct events_args, since) || !args.follow)
-        r.last = args.since;
+    if (args.since || !args.follow)
+        snprintf(r.last, sizeof r.last, "%s", args.since ? args.since : "0");
     code = events(&r, &args);
     client_close(&r.client);
     buf_fini(&r.line);

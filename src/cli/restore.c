@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "client/when.h"
 #include "store/bundle.h"
+#include "store/history_mark.h"
 #include "base/folder.h"
 #include "store/rocks.h"
 
@@ -123,6 +124,7 @@ static struct err put_in_place(struct restore *r)
 static struct err unpack_beside(struct restore *r)
 {
     TRY(bundle_read(r->fd, r->beside, &r->facts));
+    TRY(history_mark_make(r->beside));
     return put_in_place(r);
 }
 

@@ -369,10 +369,11 @@ void call_explain(const struct call *c, struct buf *b)
         return;
     }
     if (c->foreign) {
-        buf_print(b,
-                  "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server, or is a "
-                  "proxy in between?",
-                  c->url, c->foreign);
+        buf_print(
+            b,
+            "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server? If it is, a "
+            "proxy in between has answered",
+            c->url, c->foreign);
         return;
     }
     struct arena a = {0};

@@ -394,7 +394,9 @@ struct reply {
         span committing; /* for so long a commit has been under way; 0: none is */
     } status;
     struct clock_reply clock;
-    uint64_t events_since; /* EVENTS_PLACE */
+    uint64_t events_since;   /* EVENTS_PLACE */
+    uint64_t events_history; /* likewise: the id of this one (core/event_history.h) */
+    bool events_gap;         /* likewise: the place that was named is not in it */
 };
 
 /* Instead of the number of an event: the newest one. */
@@ -431,8 +433,11 @@ struct command {
             const struct renewal *at;
             size_t count;
         } renew_many;
-        uint64_t events_since; /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
-        struct id id;          /* REMOVE, EXPLAIN, CANCEL */
+        struct {
+            uint64_t events_since;   /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
+            uint64_t events_history; /* 0: of whatever history */
+        };
+        struct id id; /* REMOVE, EXPLAIN, CANCEL */
         struct {
             struct id id;
             bool completed; /* a completed job, too; else only a dead one */

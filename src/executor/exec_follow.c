@@ -4,7 +4,6 @@
  * the next renewal of its lease. A stream that ended goes on after the last event that came; where
  * events are missing, all leases are renewed, which tells as much. */
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +22,7 @@ struct exec_follow {
     struct buf line; /* that has not ended */
     bool skips;      /* a line that is too long */
     bool began;      /* there has been a stream before */
-    int64_t last;    /* number of the newest event; 0: none came */
+    char last[64];   /* cursor of the newest event; empty: none came */
     mono not_before;
     uint32_t tries;
 };
@@ -46,7 +45,9 @@ static void on_event(struct exec_follow *f, struct str event)
     struct id job;
     int64_t run;
     bool named = view_int(event, "run", &run);
-    (void)view_int(event, "number", &f->last);
+    struct str cursor = view_text(&a, event, "cursor");
+    if (cursor.len && cursor.len < sizeof f->last)
+        snprintf(f->last, sizeof f->last, "%.*s", STR_ARG(cursor));
     if (str_eq(view_text(&a, event, "event"), STR("gap")))
         exec_leases_renew_all(x);
     else if (str_eq(view_text(&a, event, "from"), STR("in_flight")) &&
@@ -90,9 +91,9 @@ static void on_end(void *ctx, const struct remote_answer *a)
 {
     struct exec_follow *f = ctx;
     f->stream = NULL;
-    /* It does not know the number: its data are older than that. */
+    /* It does not know the cursor, as a server that is older than these. */
     if (a->result == CALL_REFUSED || a->result == CALL_GONE)
-        f->last = 0;
+        f->last[0] = '\0';
     f->not_before = when_after(when_mono(), exec_backoff(f->x, f->tries++));
     exec_wake(f->x);
 }
@@ -111,13 +112,10 @@ static void begin(struct exec_follow *f)
     buf_lit(&path, "/events");
     client_query(&path, "queue", queues.at);
     client_query(&path, "event", "job_dead,job_requeued,job_returned,job_completed,job_deleted");
-    if (f->last) {
-        char number[24];
-        snprintf(number, sizeof number, "%" PRId64, f->last);
-        client_query(&path, "since", number);
-    } else if (f->began) {
+    if (*f->last)
+        client_query(&path, "since", f->last);
+    else if (f->began)
         exec_leases_renew_all(f->x);
-    }
     f->began = true;
     f->line.len = 0;
     f->skips = false;

@@ -24,6 +24,7 @@
 #include "server/zones.h"
 #include "console/console.h"
 #include "jq/pool.h"
+#include "store/history_mark.h"
 #include "store/rocks.h"
 #include "store/rocks_foreign.h"
 #include "store/snapshot.h"
@@ -65,6 +66,17 @@ static void notify(void *ctx)
 
 /* --- starting --- */
 
+/* What was acknowledged and lost is followed by another history of events. */
+static struct err read_history(struct server *s)
+{
+    struct rocks_foreign_state copy = {0};
+    if (s->cluster)
+        rocks_foreign_state(s->store, &copy);
+    if (copy.start == ROCKS_FOREIGN_LOST)
+        TRY(history_mark_make(s->settings.root_dir));
+    return history_mark_read(s->settings.root_dir, &s->event_history);
+}
+
 static struct err open_store(struct server *s)
 {
     bool buffered = s->settings.commit_mode == SETTINGS_BUFFERED;
@@ -90,6 +102,7 @@ static struct err open_store(struct server *s)
         rocks.foreign = &foreign;
     }
     TRY(rocks_open(&rocks, &s->store));
+    TRY(read_history(s));
     int fd = store_wake_fd(s->store);
     if (fd >= 0) {
         must(uv_poll_init(&s->loop, &s->written, fd) == 0);
@@ -175,6 +188,7 @@ static struct err open_backend(struct server *s)
                       .ctx = s,
                       .rng = rng_from_seed(random_seed()),
                       .store = s->store,
+                      .event_history = s->event_history,
                       .zone = find_zone,
                       .zones = s->zones,
                       .tracer = exporter_tracer(&s->exporter),

@@ -243,8 +243,7 @@ static void open_stream(struct top *t)
 {
     struct buf path = {0};
     buf_lit(&path, "/events");
-    if (t->model.since)
-        buf_print(&path, "?since=%lld", (long long)t->model.since);
+    client_query(&path, "since", *t->model.since ? t->model.since : NULL);
     t->line.len = 0;
     CURL *curl = t->stream.curl;
     call_start(&t->stream, t->multi, "GET", client_path(&path), (span){0});
@@ -266,7 +265,7 @@ static void end_stream(struct top *t, CURLcode code)
     if (status == 404 || status == 405)
         t->polls = true;
     else if (status >= 400) /* the events from which it was to continue are gone */
-        t->model.since = 0;
+        t->model.since[0] = '\0';
     top_feed_want(t, TOP_STALE_ALL);
 }
 

@@ -90,7 +90,9 @@ unsigned top_model_event(struct top_model *m, struct str line, int64_t second)
     struct str event = view_text(&a, line, "event");
     struct str from = view_text(&a, line, "from"), to = view_text(&a, line, "to");
     bool gap = is(event, "gap");
-    (void)view_int(line, gap ? "to" : "number", &m->since);
+    struct str cursor = view_text(&a, line, "cursor");
+    if (cursor.len && cursor.len < sizeof m->since)
+        snprintf(m->since, sizeof m->since, "%.*s", STR_ARG(cursor));
     const char *status = top_tab_status(m->tab);
     if (!status || is(from, status) || is(to, status))
         stale |= TOP_STALE_PAGE;

@@ -49,7 +49,7 @@ struct top_model {
     char detail[TOP_ID_LEN + 1]; /* the job in the pane, or empty */
     struct buf job, runs;        /* of that job; empty: not received yet */
     size_t scroll;
-    int64_t since; /* number of the newest event */
+    char since[64]; /* cursor of the newest event; or empty */
 };
 
 /* What an event makes stale. */

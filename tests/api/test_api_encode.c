@@ -149,11 +149,11 @@ static void code_writes_events_as_the_table_does(void **state)
     (void)state;
     for (int kind = 0; kind < EVENT_COUNT; kind++) {
         struct job_event ev = event((enum event)kind);
-        const struct event_line line = {&ev, {0}};
-        check(&api_event_shape, &line, 9);
+        const struct event_line line = {&ev, 7, {0}};
+        check(&api_event_shape, &line, 10);
         ev.ready_at = (instant){130};
         ev.from = STATUS_GONE;
-        check(&api_event_shape, &line, 10);
+        check(&api_event_shape, &line, 11);
     }
     struct job_event ev = event(EVENT_RETRY);
     ev.queue = STR("q");
@@ -167,8 +167,8 @@ static void code_writes_events_as_the_table_does(void **state)
     ev.lease_end = (instant){140};
     ev.artifact = STR("a");
     ev.ruling = (struct ruling){STR("p"), 0, 1, 2, DECIDER_RULE};
-    const struct event_line line = {&ev, STR("{},{}")};
-    check(&api_event_shape, &line, 24);
+    const struct event_line line = {&ev, 7, STR("{},{}")};
+    check(&api_event_shape, &line, 25);
 }
 
 int main(void)

@@ -61,6 +61,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
     a->more = r->more;
     a->has_live = r->has_live;
     a->events_since = r->events_since;
+    a->events_gap = r->events_gap;
     a->token = r->token;
     a->lease_end = r->lease_end;
     a->place = r->place;

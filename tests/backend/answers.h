@@ -26,6 +26,7 @@ struct answer {
     struct err err;
     size_t count;
     uint64_t events_since;
+    bool events_gap;
     bool more, has_live;
     uint64_t token;
     instant lease_end;

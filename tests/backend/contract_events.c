@@ -182,7 +182,7 @@ static void who_does_not_wait_may_get_nothing(void **state)
     assert_int_equal(p.last, 0);
 }
 
-static void nobody_begins_after_what_has_not_been(void **state)
+static void a_place_beyond_the_newest_is_a_gap_that_begins_with_the_oldest(void **state)
 {
     F;
     fixture_add(f, "q");
@@ -194,8 +194,11 @@ static void nobody_begins_after_what_has_not_been(void **state)
     ask_place(f, 0, &a);
     assert_ok(a.err);
     assert_int_equal(a.events_since, 0);
+    assert_false(a.events_gap);
     ask_place(f, 2, &a);
-    assert_code(a.err, ERR_BAD_VALUE);
+    assert_ok(a.err);
+    assert_true(a.events_gap);
+    assert_int_equal(a.events_since, 0);
 }
 
 static void one_can_take_back_the_question_of_another(void **state)
@@ -254,7 +257,7 @@ int contract_events(void)
         FIXTURE_TEST(a_page_goes_over_several_records_and_begins_inside_of_one),
         FIXTURE_TEST(who_waits_is_answered_once_something_is_durable),
         FIXTURE_TEST(who_does_not_wait_may_get_nothing),
-        FIXTURE_TEST(nobody_begins_after_what_has_not_been),
+        FIXTURE_TEST(a_place_beyond_the_newest_is_a_gap_that_begins_with_the_oldest),
         FIXTURE_TEST(one_can_take_back_the_question_of_another),
         FIXTURE_TEST(the_end_of_the_server_answers_all),
         FIXTURE_TEST(what_was_purged_is_said_to_be_missing),

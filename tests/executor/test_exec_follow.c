@@ -37,11 +37,11 @@ static void end(struct exec_rig *e)
 static void tell(struct exec_rig *e, int number, const char *event, int job, int run)
 {
     char line[300];
-    snprintf(
-        line, sizeof line,
-        "{\"event\":\"%s\",\"number\":%d,\"id\":\"%s\",\"run\":%d,\"from\":\"in_flight\",\"to\":"
-        "\"dead\",\"cause\":\"cancel\"}\n\n",
-        event, number, exec_rig_text(job), run);
+    snprintf(line, sizeof line,
+             "{\"event\":\"%s\",\"cursor\":\"%d\",\"id\":\"%s\",\"run\":%d,\"from\":\"in_flight\","
+             "\"to\":"
+             "\"dead\",\"cause\":\"cancel\"}\n\n",
+             event, number, exec_rig_text(job), run);
     rig_send(e->rig, line);
 }
 

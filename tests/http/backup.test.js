@@ -521,3 +521,42 @@ describe('checking', () => {
         await withServer((server) => server.assertServes(), { dir: path.dirname(root) });
     });
 });
+
+describe('events after a restore', () => {
+    const dir = makeDir();
+    after(() => fs.rmSync(dir, { recursive: true, force: true }));
+
+    it('are_another_history_that_knows_up_to_where_it_is_that_of_before', async () => {
+        const file = path.join(dir, 'b'), root = path.join(dir, 'root');
+        const server = new Server();
+        await server.start();
+        await server.enqueue({ queue: 'q' });
+        const made = await backup(server, file);
+        assert.equal(made.code, 0, made.stderr);
+        for (let i = 0; i < 5; i++)
+            await server.enqueue({ queue: 'q' });
+        const read = async (from, since) => (await from.get(`/events?follow=false&since=${since}`)).text.trim()
+            .split('\n').filter(Boolean).map((line) => JSON.parse(line));
+        const before = await read(server, 0);
+        await server.clean();
+        await assertRestore(file, root);
+        let seen;
+        for (let start = 0; start < 2; start++) { // and it is the same one after a restart
+            const again = new Server({ dir });
+            await again.start();
+            await again.enqueue({ queue: 'q' });
+            const later = await read(again, before[0].cursor);
+            assert.deepEqual(later.map(({ event, number }) => [event, number]).slice(0, 1), [['job_enqueued', 2]]);
+            const [gap, ...rest] = await read(again, before.at(-1).cursor);
+            assert.deepEqual([gap.event, gap.from, rest], ['gap', undefined, later]);
+            assert.match(gap.reason, new RegExp(`no event ${before.at(-1).cursor} in this history`));
+            assert.equal(gap.cursor, later[0].cursor.replace(/2$/, '1'));
+            seen ??= later[0].cursor;
+            assert.equal(later[0].cursor, seen);
+            assert.deepEqual((await run(['events', '--output', 'json', '--since', later[0].cursor],
+                { TENAX_URL: again.url() })).stdout.trim().split('\n').filter(Boolean)
+                .map((line) => JSON.parse(line)), later.slice(1));
+            await again.stop();
+        }
+    });
+});

@@ -189,14 +189,15 @@ describe('events', () => {
         const head = await wire.head();
         assert.equal(head.headers['content-type'], 'text/event-stream');
         const text = await wire.before('}\n\n');
-        const [, eventId, kind, data] = /id: (\d+)\nevent: (\w+)\ndata: (.*)$/.exec(text);
+        const [, history, eventId, kind, data] = /id: ([0-9a-f]{16})-(\d+)\nevent: (\w+)\ndata: (.*)$/.exec(text);
         assert.equal(kind, 'job_enqueued');
         const event = JSON.parse(`${data}}`);
         assert.deepEqual([event.id, event.number], [id, Number(eventId)]);
+        assert.equal(event.cursor, `${history}-${eventId}`);
         await wire.before(':\n\n'); // heartbeats are comments
         // Passed over by the filter, but a client that comes again need not see it again.
         await server.enqueue({ queue: queueName() });
-        await wire.before(`id: ${Number(eventId) + 1}\n\n`);
+        await wire.before(`id: ${history}-${Number(eventId) + 1}\n\n`);
         wire.close();
     });
 
@@ -243,8 +244,8 @@ describe('events', () => {
     });
 
     for (const [query, status, code, words] of [
-        ['since=x', 400, 'bad_value', /since is a number/],
-        ['since=999999999', 400, 'bad_value', /the newest has number \d+/],
+        ['since=x', 400, 'bad_value', /since: expected the cursor of an event, or its number/],
+        ['since=00000000000000a1-', 400, 'bad_value', /since: expected the cursor/],
         ['since=1&since=2', 400, 'duplicate_field', /twice/],
         ['follow=maybe', 400, 'bad_value', /true or false/],
         ['event=job_lost', 400, 'bad_value', /no event 'job_lost'/],
@@ -255,6 +256,23 @@ describe('events', () => {
             assertError(await server.get(`/events?${query}`), status, code, words);
         });
     }
+
+    it('are_a_gap_and_all_that_is_kept_for_a_place_that_has_not_been', async () => {
+        await live(server, queueName());
+        const all = await server.history();
+        for (const since of ['999999999', '00000000000000a1-3', `${all[0].cursor}99999`]) {
+            const [gap, ...rest] = (await server.get(`/events?follow=false&since=${since}`)).text.trim()
+                .split('\n').map((line) => JSON.parse(line));
+            assert.deepEqual(Object.keys(gap), ['event', 'cursor', 'reason']);
+            assert.equal(gap.event, 'gap');
+            assert.match(gap.reason, new RegExp(`there is no event ${since} in this history`));
+            const [history] = all[0].cursor.split('-');
+            assert.equal(gap.cursor.split('-')[0], history);
+            // Of this history the rest was lost; of another nobody knows what is known of it.
+            assert.deepEqual(rest, since.startsWith(history) ? [] : all);
+        }
+        assert.equal((await server.get('/events?follow=false&since=00000000000000a1-0')).json?.event, undefined);
+    });
 
     it('refuse_a_last_event_id_that_is_no_number_and_what_they_cannot_be_sent_as', async () => {
         assertError(await server.get('/events', { 'last-event-id': 'x' }), 400, 'bad_value',

@@ -57,10 +57,10 @@ static void an_event_says_what_is_stale(void **state)
     (void)state;
     struct top_model m = {0};
     top_model_go(&m, TOP_READY);
-    const char *taken = "{\"event\":\"job_taken\",\"number\":7,\"id\":\"" ID1
+    const char *taken = "{\"event\":\"job_taken\",\"cursor\":\"a-7\",\"id\":\"" ID1
                         "\",\"from\":\"ready\",\"to\":\"in_flight\"}";
     assert_int_equal(event(&m, taken, 1), TOP_STALE_COUNTS | TOP_STALE_PAGE);
-    assert_int_equal(m.since, 7);
+    assert_string_equal(m.since, "a-7");
     top_model_go(&m, TOP_DEAD);
     assert_int_equal(event(&m, taken, 1), TOP_STALE_COUNTS);
     strcpy(m.detail, ID1);
@@ -74,9 +74,9 @@ static void a_gap_makes_everything_stale(void **state)
 {
     (void)state;
     struct top_model m = {0};
-    assert_int_equal(event(&m, "{\"event\":\"gap\",\"from\":8,\"to\":90}", 1),
+    assert_int_equal(event(&m, "{\"event\":\"gap\",\"from\":8,\"to\":90,\"cursor\":\"a-90\"}", 1),
                      TOP_STALE_ALL | TOP_GAP);
-    assert_int_equal(m.since, 90);
+    assert_string_equal(m.since, "a-90");
     assert_true(top_model_rate(&m, TOP_ENQUEUED, 2) == 0);
     top_model_fini(&m);
 }

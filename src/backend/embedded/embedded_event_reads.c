@@ -25,13 +25,15 @@ static struct embedded *self(struct backend *b)
 
 void embedded_events_place(struct embedded *b, const struct command *c, struct reply *r)
 {
-    uint64_t newest = b->events.durable, since = c->events_since;
-    r->events_since = since == EVENTS_NEWEST ? newest : since;
+    const struct events *log = &b->events;
+    const struct event_cursor at = {c->events_history, c->events_since};
+    r->events_history = log->history.id;
+    r->events_since = log->durable;
     if (b->stopping)
         r->err = err_make(ERR_STOPPING, "the server is shutting down");
-    else if (r->events_since > newest)
-        r->err = err_make(ERR_BAD_VALUE, "there is no event %llu; the newest has number %llu",
-                          (unsigned long long)since, (unsigned long long)newest);
+    else if (at.number != EVENTS_NEWEST)
+        r->events_since =
+            event_history_place(&log->history, at, log->oldest, log->durable, &r->events_gap);
 }
 
 struct event_read *embedded_event_read(struct backend *base, const struct event_read_spec *spec)

@@ -13,6 +13,7 @@
  * many at a time costs little more than one. */
 #define SLACK          64
 #define SLACK_TIME_MAX 60000
+#define HISTORY        STR("event-history")
 /* Numbers that are passed over when nobody knows which were given: more than a thousand events a
  * second for a month. */
 #define LEAP ((uint64_t)1 << 32)
@@ -38,6 +39,20 @@ void embedded_events_port(struct port *port)
     port->put_event = put_event;
 }
 
+/* With the first events of it: nobody can have missed one before. */
+static void put_history(struct embedded *b, struct turn *t)
+{
+    struct events *log = &b->events;
+    struct record_key key = record_meta_key(HISTORY);
+    struct buf value = {0};
+    if (log->history_kept)
+        return;
+    event_history_write(&value, &log->history);
+    batch_put(&t->batch, record_key_view(&key), buf_view(&value));
+    buf_fini(&value);
+    log->history_kept = true;
+}
+
 void embedded_events_seal(struct embedded *b, struct turn *t)
 {
     struct events *log = &b->events;
@@ -51,6 +66,7 @@ void embedded_events_seal(struct embedded *b, struct turn *t)
     log->newest = log->writer.first;
     struct event_mark mark = engine_event_mark(b->engine);
     eventlog_flush(&log->writer, &mark, &t->batch);
+    put_history(b, t);
 }
 
 void embedded_events_durable(struct embedded *b, const struct turn *t)
@@ -130,6 +146,33 @@ static void pass_over_lost(struct embedded *b)
     engine_restore_events(b->engine, given + 1, engine_event_mark(b->engine));
 }
 
+/* It is drawn apart from all else, so that what is drawn else is the same with it. */
+static uint64_t draw_id(const struct embedded *b)
+{
+    struct rng rng = rng_from_seed(b->lanes.seed ^ UINT64_C(0x6576656e7473));
+    uint64_t id = rng_next(&rng);
+    return id ? id : 1;
+}
+
+/* One that was not stored stays when memory is dropped and recovered: readers have its id. */
+static struct err recover_history(struct embedded *b)
+{
+    struct events *log = &b->events;
+    struct record_key key = record_meta_key(HISTORY);
+    TRY(store_get(b->env.store, record_key_view(&key), &log->history_kept, &b->scratch));
+    uint64_t id = log->history.id;
+    if (log->history_kept)
+        TRY(event_history_read(buf_view(&b->scratch), &log->history));
+    else if (!id)
+        log->history.id = b->env.event_history ? b->env.event_history : draw_id(b);
+    if (b->env.event_history && log->history_kept) {
+        uint64_t before = log->history.id;
+        event_history_turn(&log->history, b->env.event_history, log->durable);
+        log->history_kept = before == log->history.id;
+    }
+    return err_none();
+}
+
 struct err embedded_events_recover(struct embedded *b)
 {
     struct events *log = &b->events;
@@ -145,7 +188,7 @@ struct err embedded_events_recover(struct embedded *b)
         err = read;
     if (err.code == ERR_OK)
         pass_over_lost(b);
-    return err;
+    return err.code == ERR_OK ? recover_history(b) : err;
 }
 
 /* --- purging --- */

@@ -5,6 +5,7 @@
 /* What the files of the embedded backend share. */
 
 #include "backend/embedded/embedded.h"
+#include "backend/embedded/embedded_events.h"
 #include "backend/embedded/embedded_turn.h"
 #include "base/evaluator.h"
 #include "base/list.h"
@@ -14,7 +15,6 @@
 #include "core/operations.h"
 #include "core/workers.h"
 #include "policy/policies.h"
-#include "store/eventlog.h"
 #include "store/index_file.h"
 #include "store/record.h"
 
@@ -48,20 +48,6 @@ struct scan {
     struct reply reply;
     reply_fn done;
     void *ctx;
-};
-
-/* The log of events. */
-struct events {
-    struct eventlog_writer writer; /* of the turn that is being built */
-    uint64_t oldest;               /* first number of the oldest record; 0: there is none */
-    uint64_t newest;               /* first number of the newest record, durable or not */
-    uint64_t oldest_before;        /* bytes of all records before that one */
-    instant oldest_at;
-    uint64_t durable;             /* number of the newest durable event */
-    uint64_t lost;                /* the newest ones up to this number were lost; 0: none were */
-    uint64_t counts[EVENT_COUNT]; /* durable since the start */
-    struct list reads;            /* struct event_read.node, oldest first */
-    struct arena page;
 };
 
 /* The failure history: entries oldest .. next - 1 are kept. */
@@ -411,17 +397,6 @@ struct err embedded_recover(struct embedded *b);
 NODISCARD struct err embedded_rebuild_begin(struct embedded *b);
 NODISCARD struct err embedded_rebuild_step(struct embedded *b, size_t most, bool *more);
 void embedded_rebuild_drop(struct embedded *b);
-
-/* embedded_events.c */
-void embedded_events_port(struct port *port);
-struct err embedded_events_recover(struct embedded *b);
-/* Puts the events of the turn into its batch. */
-void embedded_events_seal(struct embedded *b, struct turn *t);
-void embedded_events_durable(struct embedded *b, const struct turn *t);
-/* Deletes some of what has been kept for long enough; *more if some is left. */
-struct err embedded_events_purge(struct embedded *b, bool *more);
-/* When there will be something to purge; false: that is not known yet. */
-bool embedded_events_due(const struct embedded *b, instant *at);
 
 /* embedded_group.c */
 void embedded_group_port(struct port *port);

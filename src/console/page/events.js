@@ -10,7 +10,8 @@ const DRAW_MS = 100;
 
 function line(event) {
     if (event.event === 'gap')
-        return h('li', { class: 'event gap' }, `Events ${number(event.from)} to ${number(event.to)} are not kept any more.`);
+        return h('li', { class: 'event gap' }, event.to
+            ? `Events ${number(event.from)} to ${number(event.to)} are not kept any more.` : event.reason);
     return h('li', { class: 'event' },
         h('span', { class: 'event-number' }, `${event.number}`),
         h('time', { class: 'event-at', datetime: new Date(event.at).toISOString() }, clock(event.at)),
@@ -28,7 +29,7 @@ function controls(params) {
         event.preventDefault();
         location.hash = `#/events${query(Object.fromEntries(['since', 'queue', 'type', 'event'].map((name) =>
             [name, form.elements[name].value.trim()])))}`;
-    } }, field('since', 'After number', { inputmode: 'numeric', placeholder: 'now', pattern: '[0-9]*' }),
+    } }, field('since', 'After number', { placeholder: 'now', pattern: '([0-9a-f]{16}-)?[0-9]+' }),
     field('queue', 'Queue', { 'data-search': true }), field('type', 'Type'), field('event', 'Kind', { placeholder: 'job_dead' }),
     h('button', { type: 'submit', class: 'primary' }, 'Replay'));
     return form;
