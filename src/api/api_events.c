@@ -110,14 +110,13 @@ static void add_packed(struct api *a, struct buf *out, struct str json)
 static void add_message(struct api_events *h, enum stream_format f, uint64_t number,
                         const char *kind, struct str json, struct buf *out)
 {
-    const struct event_cursor id = {h->history, number};
     if (f == FORMAT_PACKED) {
         add_packed(h->api, out, json);
         return;
     }
     if (f == FORMAT_SSE) {
         buf_lit(out, "id: ");
-        event_cursor_write(out, id);
+        event_cursor_write(out, (struct event_cursor){h->history, number});
         buf_lit(out, "\nevent: ");
         buf_str(out, str_from(kind));
         buf_lit(out, "\ndata: ");
@@ -580,11 +579,10 @@ static void on_place(void *ctx, const struct reply *r)
         free(c);
         return;
     }
-    struct api_events *h = c->lane->hub;
     const struct api_gap gap = {
         .after = {c->history, c->since}, .place = r->events_since, .history = r->events_history};
     c->since = c->announced = r->events_since;
-    h->history = r->events_history;
+    c->lane->hub->history = r->events_history;
     list_append(&c->lane->hub->consumers, &c->node);
     http_stream_begin(c->x, 200, api_stream_type(c->format), on_peer_closed, c);
     http_stream_on_drain(c->x, on_drained);
