@@ -144,7 +144,8 @@ static void a_run_that_ends_in_another_way_begins_the_count_anew(void **state)
     assert_int_equal(rig_status(r, id), STATUS_READY);
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){id, r->got[r->got_count - 1].token}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){id, r->got[r->got_count - 1].token},
+                             (struct str){0}));
     break_stream(r, id);
     assert_int_equal(rig_status(r, id), STATUS_READY);
     break_stream(r, id);
@@ -266,9 +267,34 @@ static void a_poisoned_job_whose_retention_is_0_is_gone_at_once(void **state)
     assert_null(rig_record(r, id));
 }
 
+static void a_late_report_without_a_token_is_not_taken_for_the_next_run(void **state)
+{
+    struct rig *r = *state;
+    struct id id = rig_add(r, "q");
+    rig_claim(r, "slow", "q", 1, (span){0});
+    rig_turn(r);
+    rig_clear(r);
+    rig_turn_after(r, RIG_LEASE.ms);
+    rig_turn_after(r, 3600000);
+    rig_claim(r, "other", "q", 1, (span){0});
+    rig_turn(r);
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+    instant end;
+    struct run_ref late = {.id = id};
+    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
+    assert_code(engine_renew(r->e, r->now, late, RIG_LEASE, &end), ERR_STALE);
+    late.by_index = true; /* of the run that is over */
+    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
+    rig_restart(r);
+    late.by_index = false;
+    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
+    rig_succeed(r, id);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_late_report_without_a_token_is_not_taken_for_the_next_run),
         TEST(expired_leases_of_a_job_that_fails_alone_end_with_its_retries),
         TEST(a_job_that_lost_too_many_streams_in_a_row_is_dead),
         TEST(a_stream_that_held_it_only_for_a_moment_does_not_count),

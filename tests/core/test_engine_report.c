@@ -250,29 +250,6 @@ static void a_repeated_report_is_known_while_its_run_was_the_last_reported(void 
     assert_false(engine_is_repeated(r->e, r->now, any, OUTCOME_FAILED, &r->strings, &job));
 }
 
-static void a_late_report_without_a_token_is_not_taken_for_the_next_run(void **state)
-{
-    R;
-    struct enqueue spec = rig_spec("q");
-    struct id id = claim_one(r, &spec);
-    rig_clear(r);
-    rig_turn_after(r, RIG_LEASE.ms);
-    rig_turn_after(r, HOUR.ms);
-    rig_claim(r, "other", "q", 1, (span){0});
-    rig_turn(r);
-    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
-    instant end;
-    struct run_ref late = {.id = id};
-    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
-    assert_code(engine_renew(r->e, r->now, late, RIG_LEASE, &end), ERR_STALE);
-    late.by_index = true; /* of the run that is over */
-    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
-    rig_restart(r);
-    late.by_index = false;
-    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
-    rig_succeed(r, id);
-}
-
 static void late_ack_after_expiry_is_refused_even_when_the_job_is_completed(void **state)
 {
     R;
@@ -684,7 +661,6 @@ int main(void)
         TEST(a_wrong_token_is_stale_and_changes_nothing),
         TEST(the_token_of_an_earlier_run_is_stale_while_a_later_one_goes_on),
         TEST(a_repeated_report_is_known_while_its_run_was_the_last_reported),
-        TEST(a_late_report_without_a_token_is_not_taken_for_the_next_run),
         TEST(late_ack_after_expiry_is_refused_even_when_the_job_is_completed),
         TEST(a_report_on_a_job_that_nobody_holds_is_not_in_flight),
         TEST(a_report_on_an_unknown_job_is_not_found),
