@@ -65,7 +65,7 @@ static bool is_there(const struct engine *e, struct id id, struct arena *a)
     struct job job;
     struct job_extent extent;
     struct err err = e->port.load_job(e->port.ctx, id, 0, a, &job, &extent);
-    return err.code != ERR_NOT_FOUND;
+    return err.code != ERR_NOT_FOUND || (e->port.is_damaged && e->port.is_damaged(e->port.ctx, id));
 }
 
 /* What a blocked job waits for can still end that: somebody may free it, or what it waits for is

@@ -63,6 +63,9 @@ struct port {
      * state. */
     struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
                            struct job_extent *extent);
+    /* The job is there, and cannot be read: a part of it was lost. load_job does not find it. NULL:
+     * there never is one. */
+    bool (*is_damaged)(void *ctx, struct id id);
     /* Adds a new job with its first state. True if its payload was stored separately. */
     bool (*put_job)(void *ctx, const struct job *job);
     /* Replaces the first record of an existing job, including the payload; its state must be put,

@@ -447,6 +447,11 @@ static struct run_ref live_ref(struct rig *r, struct id id)
     return ref;
 }
 
+void rig_release(struct rig *r, struct id id)
+{
+    assert_ok(engine_release(r->e, r->now, live_ref(r, id), (struct str){0}));
+}
+
 void rig_succeed(struct rig *r, struct id id)
 {
     assert_ok(engine_succeed(r->e, r->now, live_ref(r, id)));

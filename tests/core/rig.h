@@ -190,6 +190,7 @@ void rig_assert_event_list(const struct rig *r, struct id id, const enum event *
                            const char *file, int line);
 
 /* Reports about the live run, with its token. */
+void rig_release(struct rig *r, struct id id);
 void rig_succeed(struct rig *r, struct id id);
 /* Returns the job afterwards. */
 struct job rig_fail(struct rig *r, struct id id);

@@ -129,7 +129,7 @@ static void a_lost_or_returned_run_keeps_it(void **state)
     assert_int_equal(rig_read(r, id)->state.extras.memory, 6 * GI);
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+    rig_release(r, id);
     assert_int_equal(rig_read(r, id)->state.extras.memory, 6 * GI);
 }
 

@@ -141,7 +141,7 @@ static void its_place_is_kept_over_a_restart_a_lost_worker_and_a_release(void **
     rig_assert_got(r, again);
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     assert_next(r, "q", again);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){again, 0}, (struct str){0}));
+    rig_release(r, again);
     rig_restart(r);
     assert_next(r, "q", again);
     assert_next(r, "q", old);

@@ -122,6 +122,13 @@ static const struct policy_settings_view *settings(void)
     return policies_settings_read(w.p, &w.memory);
 }
 
+static bool rules_are_enabled(void)
+{
+    struct verdict_rules rules = {0};
+    policies_effective(w.p, STR("q"), STR(""), &w.memory, &rules);
+    return rules.settings->enabled;
+}
+
 static void assert_effective(const char *queue, const char *added, const char *expected)
 {
     struct verdict_rules rules = {0};
@@ -155,16 +162,18 @@ static void the_jobs_policies_come_behind_those_of_its_queue(void **state)
     assert_effective("other", "", "default");
 }
 
-static void switched_off_none_applies(void **state)
+static void switched_off_they_are_known_and_not_enabled(void **state)
 {
     (void)state;
     put_named("infra", "{defaultAction: Retry}");
     assert_int_equal(policies_queue_put(w.p, STR("q"), STR("infra")).code, ERR_OK);
     assert_effective("q", "infra", "infra,infra");
     restart(false); /* disabled by default: the settings were never changed */
-    assert_effective("q", "infra", "");
+    assert_effective("q", "infra", "infra,infra"); /* what would decide */
+    assert_false(rules_are_enabled());
     assert_int_equal(set("{\"enabled\": true}", "", 1), ERR_OK);
     assert_effective("q", "", "infra");
+    assert_true(rules_are_enabled());
     restart(false); /* from then on the stored settings apply */
     assert_effective("q", "", "infra");
 }
@@ -376,7 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(the_jobs_policies_come_behind_those_of_its_queue),
-        WORLD_TEST(switched_off_none_applies),
+        WORLD_TEST(switched_off_they_are_known_and_not_enabled),
         WORLD_TEST(one_that_is_deleted_is_passed_over),
         WORLD_TEST(the_default_policy_may_be_made_later_if_that_is_meant),
         WORLD_TEST(a_broken_document_decides_nothing_and_can_be_replaced),

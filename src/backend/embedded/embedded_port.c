@@ -287,12 +287,18 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
             delete_key(b, record_note_key(id, (enum note_kind)kind));
 }
 
+static bool is_damaged(void *ctx, struct id id)
+{
+    return embedded_is_apart(ctx, id);
+}
+
 struct port embedded_port(struct embedded *b)
 {
     struct port port = {
         .ctx = b,
         .meter = b->meter,
         .load_job = load_job,
+        .is_damaged = is_damaged,
         .put_job = put_job,
         .rewrite_job = rewrite_job,
         .put_state = put_state,
