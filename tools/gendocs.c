@@ -139,8 +139,15 @@ static void write_settings(struct buf *b)
                "overrides the file that `--config` names, which overrides the default. An empty "
                "variable counts as not set. In the file, settings have the names of their flags "
                "without the dashes; those with a ↻ are read again on SIGHUP. See "
-               "[operations.md](operations.md). Durations are written `30s`, "
-               "`1.5h`, `7d`, or as milliseconds; sizes `64MiB`, `256MB`, or as bytes.\n\n");
+               "[operations.md](operations.md). \n\n"
+               "Durations are written `30s`, `1.5h`, `2hours 5min`, `1week`, or as milliseconds: "
+               "numbers with the units of Rust's humantime, which are ns, us, ms, s (sec, "
+               "second), m (min, minute), h (hr, hour), d (day), w (week), M (month, 30.44 days) "
+               "and y (year, 365 days), with or without spaces and a plural. What is below a "
+               "millisecond is rounded, but never to 0. Sizes are written `64MiB`, `1.5GB`, "
+               "`10 mb`, or as bytes: k, kb, m, mb, g, gb ... are powers of 1000, ki, kib, mi, "
+               "mib, gi, gib ... of 1024, in any case. The command line and `undo=` of the API "
+               "take durations in the same form.\n\n");
     options_markdown(b, settings_command.options);
 }
 

@@ -5,39 +5,79 @@
 
 /* At most so many bytes of a bad text are quoted in a message. */
 #define QUOTE_MAX 40
-/* Further digits of a fraction are below a millisecond of any unit. */
+/* No name of a unit is longer. */
+#define UNIT_NAME_MAX 8
+/* Further digits of a fraction do not matter. */
 #define FRACTION_DIGITS 18
 
 struct unit {
-    struct str name;
+    const char *names; /* between spaces */
     uint64_t factor;
 };
 
-/* Longest name first where one begins another. */
+#define NS_PER_MS 1000000
+#define SECOND    ((uint64_t)1000 * NS_PER_MS)
+#define DAY       (24 * 60 * 60 * SECOND)
+
+/* As Rust's humantime has them, but for the year, which has 365 days here. In nanoseconds. */
 static const struct unit time_units[] = {
-    {{"ms", 2}, 1},
-    {{"s", 1}, 1000},
-    {{"m", 1}, 60 * 1000},
-    {{"h", 1}, 60 * 60 * 1000},
-    {{"d", 1}, 24 * 60 * 60 * 1000},
-    {{"w", 1}, 7 * 24 * 60 * 60 * 1000},
-    {{"y", 1}, (uint64_t)365 * 24 * 60 * 60 * 1000},
+    {" ms msec millis ", NS_PER_MS},
+    {" s sec secs second seconds ", SECOND},
+    {" m min mins minute minutes ", 60 * SECOND},
+    {" h hr hrs hour hours ", 60 * 60 * SECOND},
+    {" d day days ", DAY},
+    {" w wk wks week weeks ", 7 * DAY},
+    {" M month months ", 2630016 * SECOND}, /* 30.44 days */
+    {" y yr yrs year years ", 365 * DAY},
+    {" us usec \xc2\xb5s ", 1000},
+    {" ns nsec nanos ", 1},
 };
 
+/* As Rust's bytesize has them; upper or lower case. */
 static const struct unit size_units[] = {
-    {{"KB", 2}, 1000},     {{"MB", 2}, 1000 * 1000}, {{"GB", 2}, 1000 * 1000 * 1000},
-    {{"KiB", 3}, 1 << 10}, {{"MiB", 3}, 1 << 20},    {{"GiB", 3}, 1 << 30},
+    {" b ", 1},
+    {" k kb ", 1000},
+    {" m mb ", 1000 * 1000},
+    {" g gb ", 1000 * 1000 * 1000},
+    {" t tb ", (uint64_t)1000 * 1000 * 1000 * 1000},
+    {" p pb ", (uint64_t)1000 * 1000 * 1000 * 1000 * 1000},
+    {" e eb ", (uint64_t)1000 * 1000 * 1000 * 1000 * 1000 * 1000},
+    {" ki kib ", 1 << 10},
+    {" mi mib ", 1 << 20},
+    {" gi gib ", 1 << 30},
+    {" ti tib ", (uint64_t)1 << 40},
+    {" pi pib ", (uint64_t)1 << 50},
+    {" ei eib ", (uint64_t)1 << 60},
 };
 
-static const struct unit *take_unit(struct str *text, const struct unit *units, size_t n)
+static bool is_letter(char c)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct str name = units[i].name;
-        if (text->len >= name.len && memcmp(text->at, name.at, name.len) == 0) {
-            *text = (struct str){text->at + name.len, text->len - name.len};
-            return &units[i];
-        }
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\xc2' || c == '\xb5';
+}
+
+static void skip_spaces(struct str *text)
+{
+    while (text->len > 0 && (*text->at == ' ' || *text->at == '\t'))
+        *text = (struct str){text->at + 1, text->len - 1};
+}
+
+/* NULL unless the letters in front are the name of one. */
+static const struct unit *take_unit(struct str *text, const struct unit *units, size_t n,
+                                    bool any_case)
+{
+    char name[UNIT_NAME_MAX + 3] = " ";
+    size_t len = 0;
+    for (; len < text->len && is_letter(text->at[len]); len++) {
+        if (len == UNIT_NAME_MAX)
+            return NULL;
+        char c = text->at[len];
+        name[1 + len] = any_case && c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
+    name[1 + len] = ' ';
+    *text = (struct str){text->at + len, text->len - len};
+    for (size_t i = 0; len > 0 && i < n; i++)
+        if (strstr(units[i].names, name))
+            return &units[i];
     return NULL;
 }
 
@@ -87,7 +127,7 @@ static struct err bad_duration(struct str text)
 {
     return err_make(ERR_BAD_VALUE,
                     "\"%.*s\" is not a duration: expected milliseconds like 1500, or numbers "
-                    "with units (ms, s, m, h, d, w, y) like 12.5s or 1h30m",
+                    "with units (ms, s, m, h, d, w, M, y) like 12.5s, 1h30m or 2hours 5min",
                     (int)(text.len < QUOTE_MAX ? text.len : QUOTE_MAX), text.at ? text.at : "");
 }
 
@@ -98,36 +138,53 @@ static struct err long_duration(struct str text)
         (int)(text.len < QUOTE_MAX ? text.len : QUOTE_MAX), text.at, (long long)SPAN_MAX_MS);
 }
 
-/* Adds one number with its unit; false if it is none. One is below 2^100, so no
- * text is long enough to overflow the sum. */
+/* whole + numerator / denominator, times the unit; below 2^120. */
+static unsigned __int128 times(uint64_t whole, uint64_t numerator, uint64_t denominator,
+                               const struct unit *unit)
+{
+    unsigned __int128 part = (unsigned __int128)numerator * unit->factor / denominator;
+    return part + (unsigned __int128)whole * unit->factor;
+}
+
+/* Adds one number with its unit, in nanoseconds; false if it is none. */
 static bool take_part(struct str *rest, unsigned __int128 *sum)
 {
     uint64_t whole, numerator, denominator;
     if (!take_whole(rest, &whole) || !take_fraction(rest, &numerator, &denominator))
         return false;
-    const struct unit *unit = take_unit(rest, time_units, COUNT(time_units));
+    skip_spaces(rest);
+    const struct unit *unit = take_unit(rest, time_units, COUNT(time_units), false);
+    skip_spaces(rest);
     if (!unit)
         return false;
-    unsigned __int128 part = (unsigned __int128)numerator * unit->factor;
-    part = (part + denominator / 2) / denominator;
-    part += (unsigned __int128)whole * unit->factor;
-    *sum += part;
+    *sum += times(whole, numerator, denominator, unit);
+    if (*sum > (unsigned __int128)1 << 120)
+        *sum = (unsigned __int128)1 << 120; /* too long whatever follows, but must not wrap */
     return true;
+}
+
+/* To the nearest; but what is not nothing never becomes 0, which often means "without a limit". */
+static unsigned __int128 to_ms(unsigned __int128 ns)
+{
+    unsigned __int128 ms = (ns + NS_PER_MS / 2) / NS_PER_MS;
+    return ms == 0 && ns > 0 ? 1 : ms;
 }
 
 struct err duration_parse(struct str text, span *d)
 {
     struct str rest = text;
     uint64_t raw;
-    unsigned __int128 ms = 0;
+    unsigned __int128 ms = 0, ns = 0;
     if (take_whole(&rest, &raw) && rest.len == 0) {
         ms = raw;
     } else {
         rest = text;
+        skip_spaces(&rest);
         do {
-            if (!take_part(&rest, &ms))
+            if (!take_part(&rest, &ns))
                 return bad_duration(text);
         } while (rest.len > 0);
+        ms = to_ms(ns);
     }
     if (ms > SPAN_MAX_MS)
         return long_duration(text);
@@ -170,18 +227,34 @@ void duration_write(struct buf *b, span d)
         write_parts(b, rounded(ms, 60 * 60 * 1000), 24, "d", "h");
 }
 
+/* False if it is none, or has a part of a byte without a unit. */
+static bool read_size(struct str rest, unsigned __int128 *bytes)
+{
+    static const struct unit byte = {"", 1};
+    uint64_t whole, numerator, denominator;
+    if (!take_whole(&rest, &whole) || !take_fraction(&rest, &numerator, &denominator))
+        return false;
+    const struct unit *unit = &byte;
+    if (rest.len > 0) {
+        skip_spaces(&rest);
+        unit = take_unit(&rest, size_units, COUNT(size_units), true);
+    }
+    if (!unit || rest.len > 0 || whole == UINT64_MAX || (unit->factor == 1 && denominator > 1))
+        return false;
+    *bytes = times(whole, numerator, denominator, unit);
+    if (*bytes == 0 && numerator > 0)
+        *bytes = 1;
+    return true;
+}
+
 struct err duration_parse_size(struct str text, uint64_t *bytes)
 {
-    struct str rest = text;
-    uint64_t v;
-    bool good = take_whole(&rest, &v);
-    const struct unit *unit = rest.len ? take_unit(&rest, size_units, COUNT(size_units)) : NULL;
-    good = good && rest.len == 0;
-    if (!good || v == UINT64_MAX || __builtin_mul_overflow(v, unit ? unit->factor : 1, &v))
+    unsigned __int128 v;
+    if (!read_size(text, &v) || v > UINT64_MAX)
         return err_make(ERR_BAD_VALUE,
                         "\"%.*s\" is not a size below 2^64: expected bytes like 1048576, or a "
-                        "whole number with a unit (KB, MB, GB, KiB, MiB, GiB) like 4MiB",
+                        "number with a unit (KB, MB, GB, KiB, MiB, GiB ...) like 4MiB or 1.5 GiB",
                         (int)(text.len < QUOTE_MAX ? text.len : QUOTE_MAX), text.at ? text.at : "");
-    *bytes = v;
+    *bytes = (uint64_t)v;
     return err_none();
 }

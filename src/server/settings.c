@@ -361,8 +361,8 @@ const struct subcommand settings_command = {
         "SIGTERM or Ctrl-C lets it finish its requests and end; on SIGHUP it reads "
         "certificates and keys again, for new connections, and the file of --config. `tenax help "
         "tls` makes some.\n"
-        "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
-        "bytes. A flag overrides its variable, which overrides the file of --config. The names "
+        "Durations are written 30s, 1.5h, 2hours 5min, or as milliseconds; sizes 64MiB, 1.5 GB, or "
+        "as bytes. A flag overrides its variable, which overrides the file of --config. The names "
         "ZIZQ_… of "
         "Zizq's server work too, "
         "where a TENAX_… is not set.",
