@@ -480,6 +480,22 @@ static struct err decode_failure(struct api *a, const struct api_request *r, str
     return api_decode_news(a, r->http->arena, &body->left);
 }
 
+/* Zizq schedules a retry whenever it is due, and its clients read that in the answer; a job whose
+ * retry_at has passed is ready from the next turn on. */
+static void reply_scheduled(void *ctx, const struct reply *r)
+{
+    if (r->err.code != ERR_OK || r->count != 1 || r->repeated ||
+        r->jobs->state.status != STATUS_READY) {
+        api_reply_job(ctx, r);
+        return;
+    }
+    struct job job = *r->jobs;
+    struct reply copy = *r;
+    job.state.status = STATUS_SCHEDULED;
+    copy.jobs = &job;
+    api_reply_job(ctx, &copy);
+}
+
 void api_failure(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, r)};
@@ -494,6 +510,8 @@ void api_failure(struct api *a, const struct api_request *r)
     }
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     c.fail = body.report;
+    if (instant_is_set(body.report.retry_at))
+        c.done = reply_scheduled;
     api_send(a, r, &c);
 }
 

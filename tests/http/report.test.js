@@ -26,7 +26,7 @@ async function fail(server, id, fields = {}) {
 async function failAndClaim(server, job, times) {
     for (let i = 0; i < times; i++) {
         const failed = await fail(server, job.id, { retry_at: 0 });
-        assert.equal(failed.status, 'ready');
+        assert.equal(failed.status, 'scheduled');
         await server.claimOne(job.queue);
     }
 }
@@ -292,7 +292,7 @@ describe('a failure', () => {
             for (let n = 1; n <= limit; n++) {
                 const { id } = await server.claimOne(queue);
                 const failed = await fail(server, id, { retry_at: 1 });
-                assert.equal(failed.status, 'ready');
+                assert.equal(failed.status, 'scheduled');
                 assert.equal(failed.attempts, n);
             }
             const { id } = await server.claimOne(queue);
@@ -321,10 +321,13 @@ describe('a failure', () => {
         assert.match(job.reason, /^retry 1, when the worker asked, in /);
     });
 
-    it('with_a_retry_time_in_the_past_makes_the_job_ready_at_once', async () => {
+    it('with_a_retry_time_in_the_past_is_answered_as_scheduled_and_ready_at_once', async () => {
         const { id, queue } = await claimNew(server, { retry_limit: 0 });
-        const job = await fail(server, id, { retry_at: Date.now() - 1000 });
-        assert.equal(job.status, 'ready');
+        const retryAt = Date.now() - 1000;
+        const job = await fail(server, id, { retry_at: retryAt });
+        assert.equal(job.status, 'scheduled');
+        assert.equal(job.ready_at, retryAt);
+        assert.equal((await server.job(id)).status, 'ready');
         assert.equal(job.reason, 'retry 1, when the worker asked, at once');
         assert.equal((await server.claimOne(queue)).attempts, 1);
     });
@@ -645,7 +648,8 @@ describe('a report that is repeated by the run that made it', () => {
         const { id, token, queue } = await claimNew(server);
         const said = { message: 'm', token, retry_at: Date.now() - 1 };
         const first = await fail(server, id, said);
-        assert.deepEqual(await fail(server, id, said), first);
+        assert.equal(first.status, 'scheduled');
+        assert.deepEqual(await fail(server, id, said), { ...first, status: 'ready' });
         const next = await server.claimOne(queue);
         const now = await fail(server, id, said);
         assert.deepEqual([now.status, now.attempts], ['in_flight', 1]);
