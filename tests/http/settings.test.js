@@ -68,9 +68,10 @@ describe('a setting', () => {
                 ROOT_DIR: path.join(dir, 'here'), PORT: '0', HOST: '127.0.0.2',
                 DEFAULT_BACKOFF_BASE: '100', DEFAULT_BACKOFF_EXPONENT: '2',
                     DEFAULT_BACKOFF_JITTER: '0',
-                DEFAULT_RETRY_LIMIT: '9', DEFAULT_COMPLETED_JOB_RETENTION: '1h',
-                DEFAULT_DEAD_JOB_RETENTION: '2h', HEARTBEAT_INTERVAL: '50ms', LOG_LEVEL: 'info',
-                LOG_FORMAT: 'json', CACHE_SIZE: '8MiB',
+                DEFAULT_RETRY_LIMIT: '9', DEFAULT_COMPLETED_JOB_RETENTION: '1hour',
+                DEFAULT_DEAD_JOB_RETENTION: '1h 60min', HEARTBEAT_INTERVAL: '50 msec',
+                LOG_LEVEL: 'info',
+                LOG_FORMAT: 'json', CACHE_SIZE: '1.5 MiB',
                 [prefix === 'ZIZQ' ? 'DEFAULT_COMMIT_MODE' : 'COMMIT_MODE']: 'buffered',
             };
             const env = Object.fromEntries(Object.entries(own).map(([k, v]) =>
