@@ -22,7 +22,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -187,13 +187,19 @@ test-asan:
 	@tools/suite asan-sim --limit 2700 -- $(BUILD)-asan/sim/sim --seeds $(ASAN_SEEDS)
 	@TENAX_BIN=$(BUILD)-asan/tenax tools/suite asan-http $(ASAN_FILES)
 
-## test-long: longer searches by the simulator and of crashes, all HTTP tests with sanitizers; hours
+## test-long: longer searches by the simulator and of crashes, all HTTP tests with sanitizers, planted faults; hours
 test-long: all
 	@tools/setup test
+	$(MAKE) test-mutants
 	$(MAKE) sim SEEDS=1..10000
 	MOMENTS=all KILLS=300 $(SUITE) crash --limit 7200 tests/crash/executor.test.js
 	$(MAKE) test-asan ASAN_SEEDS=1..1000 \
 		ASAN_FILES="$(filter-out $(addprefix tests/http/,$(MEASURED)),$(wildcard tests/http/*.test.js))"
+
+## test-mutants: faults planted one at a time, each of which a test must catch; 10 min
+test-mutants: all
+	@tools/setup test
+	tools/mutant run $(MUTANTS)
 
 ## lint: layers, purity, format, cppcheck, clang-tidy, generated documents
 lint: all
