@@ -35,7 +35,7 @@ static const struct field progress_table[] = {
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
 const struct api_body api_progress_body = {API_FIELDS(progress_table),
-                                           .rules = "any progress checkpoint"};
+                                           .rules = "any progress checkpoint?"};
 
 static const struct field release_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},

@@ -27,6 +27,7 @@ class Names {
         return text.replace(/\b[0-9a-z]{25}\b/g, name('ID'))
             .replace(/"token":"[0-9a-f]{16}"/g, '"token":"RUN"')
             .replace(/"(number|operation)":\d+/g, '"$1":N')
+            .replace(/"cursor":"[0-9a-f]+-\d+"/g, '"cursor":"C-N"')
             .replace(/"fingerprint":"[0-9a-f]+"/g, name('PRINT'))
             .replace(/\b1[0-9]{12}\b/g, 'TIME')
             .replace(/"(\w+_ms)":\d+/g, '"$1":SPAN')

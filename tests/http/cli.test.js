@@ -556,7 +556,7 @@ describe('tenax jobs, job and queues', () => {
             await tenax(args, { code: 2 });
         assert.match((await tenax(['job', UNKNOWN], { code: 4 })).stderr, /there is no job/);
         assert.match((await tenax(['job', UNKNOWN, '--delete'], { code: 4 })).stderr, /no job/);
-        for (const args of [['--status', 'gone'], ['--priority', '9..1'], ['--attempts', 'x']])
+        for (const args of [['--status', 'gone'], ['--priority', 'x'], ['--attempts', 'x']])
             assert.match((await tenax(['jobs', ...args], { code: 1 })).stderr, /HTTP 400, bad_value/);
         assert.match((await tenax(['jobs', '--priority', '9..1'], { code: 1 })).stderr,
             /priority begins after its end: '9\.\.1'/);

@@ -88,7 +88,7 @@ describe('a page that looks at no more than some jobs', () => {
     });
 
     it('is_refused_for_numbers_that_are_none', async () => {
-        for (const look of ['0', '-1', 'x', '1000001', ''])
+        for (const look of ['0', '-1', 'x', '1000001'])
             assertError(await server.get(`/jobs?look_max=${look}`), 400, 'bad_value');
         assert.equal((await server.get('/jobs/count?look_max=5')).status, 400);
     });

@@ -84,8 +84,8 @@ describe('a job that loses its workers', () => {
         const { id } = await server.enqueue({ queue });
         for (let i = 0; i < 4; i++)
             await breakStream(server, queue, id);
-        await server.claimOne(queue);
-        await server.post(`/jobs/${id}/release`);
+        const { token } = await server.claimOne(queue);
+        assert.equal((await server.post(`/jobs/${id}/release`, { token })).status, 204);
         assert.equal((await server.job(id)).losses, undefined);
         await breakStream(server, queue, id);
         assert.equal((await server.job(id)).status, 'ready');

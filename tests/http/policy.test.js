@@ -528,8 +528,8 @@ describe('a job with retry policies', () => {
         assert.match((await fail(server, id, { retry_at: at })).reason, /when the worker asked/);
         await server.claimOne(queue, { lease_ms: 1000 });
         await ended(id, 2, 'ready');
-        await server.claimOne(queue);
-        const dead = await fail(server, id, { retry_at: at });
+        const { token } = await server.claimOne(queue);
+        const dead = await fail(server, id, { retry_at: at, token });
         assert.equal(dead.reason, 'dead: 2 retries in all, as many as globalMaxRetries allows');
 
         await change(server, { globalMaxRetries: 0 });

@@ -299,8 +299,9 @@ describe('a limit of jobs in flight with the same key', () => {
         assert.deepEqual((await read(server, queue)).jobs, { ...NONE.jobs, ready: 1, in_flight: 3 });
         const next = server.claimOne(queue, { wait_ms: 20000 });
         stream.close(); // a1 is ready again, and before a2
-        assert.equal((await next).id, a1.id);
-        await server.post(`/jobs/${a1.id}/success`);
+        const { id, token } = await next;
+        assert.equal(id, a1.id);
+        assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
         assert.deepEqual(ids(await server.claim({ queues: [queue], count: 9 })), [a2.id, b1.id]);
     });
 

@@ -519,15 +519,15 @@ describe('tenax top', () => {
             screen = new Screen(between.url);
             await screen.shows(/ live$/m, /in 0\.0\/s +taken 0\.0\/s +done 0\.0\/s +failed 0\.0\/s/);
             for (let i = 0; i < 90; i++)
-                stream.write(`{"event":"job_enqueued","number":${i + 1},"id":"x","to":"ready"}\n`);
+                stream.write(`{"event":"job_enqueued","number":${i + 1},"cursor":"abc-${i + 1}","id":"x","to":"ready"}\n`);
             await screen.shows(/in [1-9]\d*\.\d\/s/);
-            stream.write('{"event":"gap","from":91,"to":500}\n');
+            stream.write('{"event":"gap","from":91,"to":500,"cursor":"abc-500"}\n');
             await screen.shows(/some events were missed; reading everything again/);
             stream.end();
             const { id } = await server.enqueue({ queue: queueName() });
             screen.keys('2');
             await screen.shows(new RegExp(id), / live$/m);
-            assert.equal(asked.at(-1), '/events?since=500');
+            assert.equal(asked.at(-1), '/events?since=abc-500');
         } finally {
             between.stop();
         }
