@@ -109,6 +109,15 @@ static void a_run_ends_at_ascii_at_a_fault_and_at_the_end(void **state)
     assert_int_equal(utf8_run((struct str){NULL, 0}), 0);
 }
 
+static void a_text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    struct str text = STR("z\xc3\xa9\xe6\x97\xa5");
+    static const size_t cuts[] = {0, 1, 1, 3, 3, 3, 6, 6};
+    for (size_t most = 0; most < COUNT(cuts); most++)
+        assert_int_equal(utf8_whole(text, most), cuts[most]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +125,7 @@ int main(void)
         cmocka_unit_test(a_malformed_sequence_is_found_at_its_first_byte),
         cmocka_unit_test(every_code_point_is_accepted_unless_it_is_a_surrogate_or_too_large),
         cmocka_unit_test(a_run_ends_at_ascii_at_a_fault_and_at_the_end),
+        cmocka_unit_test(a_text_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -349,6 +349,40 @@ static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
 
 /* --- preempted runs --- */
 
+static void the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace(void **state)
+{
+    (void)state;
+    w.failure.condition = CONDITION_EVICTED;
+    w.failure.node = STR("n1");
+    w.rule.affinity = (struct policy_affinity){
+        .mode = POLICY_AFFINITY_NODE, .has_required = true, .required_for = {5000}};
+    w.rule.backoff = (struct curve){CURVE_EXPONENTIAL, {1000}, 1.0, {0}, {-1}};
+    struct rng rng = {0};
+    struct verdict v = verdict_decide(&w.request, &w.rules, NOW, &rng, &w.memory);
+    assert_true(v.retry);
+    assert_int_equal(v.at.ms, NOW.ms + 1000);
+    assert_int_equal(v.extras.avoid_until.ms, NOW.ms + 6000);
+    w.request.grace = (span){40000};
+    v = verdict_decide(&w.request, &w.rules, NOW, &rng, &w.memory);
+    assert_int_equal(v.at.ms, NOW.ms + 40000);
+    assert_int_equal(v.extras.avoid_until.ms, NOW.ms + 45000);
+}
+
+static void what_was_forgiven_does_not_count_towards_the_maximum(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.rules.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    w.settings.exempt = 0;
+    w.settings.global_max_retries = 2;
+    w.job.state.attempts = 4;
+    w.job.state.forgiven = 3;
+    struct rng rng = {0};
+    assert_true(verdict_decide(&w.request, &w.rules, NOW, &rng, &w.memory).retry);
+    w.job.state.forgiven = 2;
+    assert_false(verdict_decide(&w.request, &w.rules, NOW, &rng, &w.memory).retry);
+}
+
 static void a_preempted_run_has_the_grace_period_of_the_settings_unless_it_says(void **state)
 {
     (void)state;
@@ -426,6 +460,8 @@ int main(void)
         T(what_is_exempt_is_neither_stopped_nor_counted),
         T(retries_that_policies_granted_never_count_against_the_jobs_own_limit),
         T(only_a_rule_that_names_it_judges_an_expired_lease),
+        T(the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace),
+        T(what_was_forgiven_does_not_count_towards_the_maximum),
         T(a_preempted_run_has_the_grace_period_of_the_settings_unless_it_says),
         T(no_rule_is_told_apart_from_a_rule_and_its_limit),
         T(a_verdict_moves_a_job_by_one_event),

@@ -128,6 +128,17 @@ static void a_claim_asks_for_as_many_as_there_is_room_for(void **state)
     assert_true(e->x.claims.left_out);
 }
 
+static void a_claim_asks_for_what_is_left_of_the_limit_of_a_queue(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->queues[0].limit = 3;
+    exec_rig_run(e, 0, 0)->renew_at = when_after(when_mono(), (span){20000});
+    exec_runs_find(&e->x, exec_rig_id(0), 0)->queue = &e->queues[0];
+    turn_until_served(e, when_mono(), 1);
+    assert_true(exec_rig_body_has(e, 0, "\"count\":2,"));
+}
+
 static void no_job_is_asked_for_while_the_cluster_is_away(void **state)
 {
     struct exec_rig *e = *state;
@@ -435,6 +446,7 @@ int main(void)
         TEST(a_job_is_claimed_again_of_which_only_an_earlier_run_is_known),
         TEST(nothing_is_asked_for_before_it_is_known_what_is_in_flight),
         TEST(a_claim_asks_for_as_many_as_there_is_room_for),
+        TEST(a_claim_asks_for_what_is_left_of_the_limit_of_a_queue),
         TEST(no_job_is_asked_for_while_the_cluster_is_away),
         TEST(a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out),
         TEST(after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours),

@@ -44,6 +44,23 @@ static void a_body_without_a_length_is_refused_once_it_is_over(void **state)
     h2_close(f, &h);
 }
 
+/* No frame by itself is over it. */
+static void a_body_in_several_frames_is_refused_once_their_sum_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 40000;
+    struct h2_client h;
+    h2_open_served(f, &h);
+    static char text[50000];
+    int32_t fits = h2_request(&h, "POST", "/echo", NULL, (struct str){text, 40000});
+    H2_AWAIT(f, &h, h2_stream(&h, fits)->closed);
+    assert_int_equal(h2_stream(&h, fits)->status, 200);
+    int32_t id = h2_begin(&h, "/echo", (struct str){text, 40001});
+    check_refusal(f, &h, id, 413, "\"body_too_large\"");
+    assert_int_equal(f->served, 1);
+    h2_close(f, &h);
+}
+
 static void large_heads_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -235,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_body_over_the_limit_is_refused_by_its_length),
         TEST(a_body_without_a_length_is_refused_once_it_is_over),
+        TEST(a_body_in_several_frames_is_refused_once_their_sum_is_over),
         TEST(large_heads_are_refused),
         TEST(a_header_of_one_value_that_comes_twice_is_refused),
         TEST(requests_over_streams_max_are_refused),

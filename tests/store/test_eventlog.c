@@ -201,6 +201,29 @@ static struct err read_all(struct str value, uint64_t first)
     return err_none();
 }
 
+/* The next record says all that the one before has said. */
+static void a_record_is_read_without_the_one_before(void **state)
+{
+    (void)state;
+    struct eventlog_writer w = {0};
+    for (uint64_t number = 41; number < 43; number++) {
+        struct batch b = {0};
+        const struct job_event ev = enqueued(number, number);
+        eventlog_add(&w, &ev);
+        eventlog_flush(&w, &MARK, &b);
+        struct record_key key = eventlog_key(number);
+        struct eventlog_head head;
+        struct eventlog_reader r;
+        struct job_event got;
+        bool more;
+        assert_ok(eventlog_open(batch_find(&b, record_key_view(&key))->value, number, &head, &r));
+        assert_ok(eventlog_next(&r, &more, &got));
+        assert_event(&got, &ev);
+        batch_fini(&b);
+    }
+    eventlog_writer_fini(&w);
+}
+
 static void events_are_read_back_as_they_were_written(void **state)
 {
     (void)state;
@@ -468,6 +491,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_read_back_as_they_were_written),
+        cmocka_unit_test(a_record_is_read_without_the_one_before),
         cmocka_unit_test(alike_events_take_a_dozen_bytes_each),
         cmocka_unit_test(the_bytes_of_version_1_are_read_still),
         cmocka_unit_test(the_bytes_of_version_2_are_read_still),
