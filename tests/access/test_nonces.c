@@ -33,7 +33,8 @@ static void a_nonce_is_new_once(void **state)
     assert_int_equal(see(n, 2, NOW, NOW), NONCES_NEW);
     assert_int_equal(see(n, 1, NOW + 1, NOW), NONCES_NEW); /* signed at another time */
     assert_int_equal(nonces_see(n, STR("i"), STR("dn1"), NOW, at(NOW)), NONCES_NEW);
-    assert_int_equal(nonces_count(n), 4);
+    assert_int_equal(nonces_see(n, STR("other"), STR("n1"), NOW, at(NOW)), NONCES_NEW);
+    assert_int_equal(nonces_count(n), 5);
     nonces_free(n);
 }
 
