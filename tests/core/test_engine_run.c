@@ -193,12 +193,33 @@ static void a_run_after_a_rerun_was_not_ready_before_the_run_before_had_ended(vo
     assert_int_equal(ready_after_rerun(r, canceled, false).ms, ended.ms);
 }
 
+static void a_repeated_exception_report_is_known_while_the_retry_runs(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    struct id id = rig_add_spec(r, &spec);
+    rig_claim(r, "w", "q", 1, (span){0});
+    rig_turn(r);
+    struct run_ref first = {id, r->got[0].token};
+    struct failure_report report = {
+        .ref = first, .exception = OUTCOME_WORKER_SHUTDOWN, .retry_at = INSTANT_NONE};
+    struct job job;
+    assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
+    rig_claim(r, "other", "q", 1, (span){0});
+    rig_turn(r);
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+    assert_true(
+        engine_is_repeated(r->e, r->now, first, OUTCOME_WORKER_SHUTDOWN, &r->strings, &job));
+    assert_false(engine_is_repeated(r->e, r->now, first, OUTCOME_FAILED, &r->strings, &job));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_index_of_the_live_run_is_accepted),
         TEST(another_index_is_stale_and_changes_nothing),
         TEST(the_index_of_a_run_that_is_over_is_stale),
+        TEST(a_repeated_exception_report_is_known_while_the_retry_runs),
         TEST(an_index_and_a_token_must_both_be_right),
         TEST(a_preempted_run_is_named_by_its_index_when_it_has_ended),
         TEST(a_run_says_since_when_its_job_was_ready),
