@@ -251,12 +251,22 @@ void clock_work(struct sim *s, const struct handout *h)
     ticket_submit(t, &c);
 }
 
+/* A dead job is kept as long as others wait for it; deleted for good, it takes them along. */
+static bool may_be_dead(const struct reply *r, const struct job *job)
+{
+    bool awaited = false;
+    for (size_t i = 0; i < r->count; i++)
+        awaited |= r->jobs[i].state.status == STATUS_BLOCKED;
+    return awaited || job->state.resolution == RESOLUTION_DEPENDENCY;
+}
+
 static void remove_left(struct ticket *t, const struct reply *r)
 {
     bool *any = t->ctx;
     for (size_t i = 0; i < r->count; i++) {
         const struct job *job = &r->jobs[i];
         bool waits = job->state.status == STATUS_BLOCKED || gang_is_member(job);
+        waits |= job->state.status == STATUS_DEAD && may_be_dead(r, job);
         PROMISE(waits, "I5", "a job is still %s", lifecycle_status_name(job->state.status));
         struct ticket *removal = ticket_new(t->sim, CMD_REMOVE, 0);
         removal->then = be_done;

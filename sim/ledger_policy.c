@@ -218,12 +218,18 @@ static unsigned kind_of(const struct run *run)
                                              : POLICY_EXEMPT_OWN;
 }
 
+/* A policy that is switched off may be named all the same, with what it would have said. */
+static bool names_policy(const struct run *run, const struct msetting *s)
+{
+    return has_words(run, "policy") && (s->enabled || !has_words(run, "but policies are off"));
+}
+
 /* The job's own retries are those that no policy granted. */
 static bool is_by_limits(const struct ledger *l, const struct mjob *m, const struct msetting *s,
                          const struct counts *used, const struct run *run)
 {
     bool retry = instant_is_set(run->retry_at);
-    if (read_reason(run).by_policy || has_words(run, "policy"))
+    if (read_reason(run).by_policy || names_policy(run, s))
         return false;
     if (has_words(run, "globalMaxRetries"))
         return !retry && !allows(s, used, kind_of(run));
