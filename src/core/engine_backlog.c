@@ -212,14 +212,15 @@ static void look_at_crowds(struct look *l, const struct queue *q)
     uint64_t tasks = q->tasks[STATUS_READY], none = 0, busy = 0;
     for (enum job_kind k = 0; k < JOB_KINDS; k++) {
         uint64_t ready = k == KIND_TASK ? tasks : l->out->ready - tasks;
-        if (!l->crowd[k].workers && crew_is_busy_with(&l->out->crew, engine_kind_runs(q, k)))
+        bool works =
+            !l->crowd[k].workers && crew_is_busy_with(&l->out->crew, engine_kind_runs(q, k));
+        bool full = l->crowd[k].workers && l->crowd[k].with_room == 0 && !l->crowd[k].cut;
+        if (works || full)
             busy += ready;
         else if (ready && is_unfit(l, k))
             add(l, OBSTACLE_NO_WORKER, ready)->name = k == KIND_TASK ? STR("task") : STR("job");
         else if (l->crowd[k].workers == 0)
             none += ready;
-        else if (l->crowd[k].with_room == 0 && !l->crowd[k].cut)
-            busy += ready;
     }
     add_if(l, OBSTACLE_NO_WORKER, none);
     add_if(l, OBSTACLE_BUSY, busy);

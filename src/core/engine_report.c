@@ -27,14 +27,14 @@ static bool is_named(struct run_ref ref, const struct live *l)
 }
 
 /* Whether a report that names no run may be of the worker of an earlier one, which was never
- * reported. Of streams it is only known to be so if that worker was offered a token: the worker of
- * a stream may be one that sends none. */
+ * reported. The worker of a stream may be one that knows no tokens: what is reported without one
+ * while it has the job is taken for its word. */
 static bool may_be_of_another(struct run_ref ref, const struct live *l)
 {
     uint64_t silent = l->extras ? l->extras->silent : SILENCE_NONE;
     if (ref.token || ref.by_index)
         return false;
-    return l->taker ? silent == SILENCE_LEASE : silent != SILENCE_NONE;
+    return !l->taker && silent != SILENCE_NONE;
 }
 
 /* The live run that a report is about.

@@ -31,7 +31,6 @@ bool exec_access_is_denial(const struct executor *x, const char *namespace,
     case KUBE_ANSWER_UNAUTHORIZED:
     case KUBE_ANSWER_NO_CREDENTIALS:
     case KUBE_ANSWER_UNTRUSTED:
-    case KUBE_ANSWER_MALFORMED:
         return true;
     case KUBE_ANSWER_ADMISSION:
         return lacks_account(a);

@@ -160,7 +160,7 @@ describe('a secret of the environment', () => {
 
     it('is_not_in_the_refusal_of_a_pod', { skip: onlyDouble }, async () => {
         bed.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 1, status: 403,
-            message: `pods is forbidden: env[0].value: Invalid value: ${JSON.stringify(SECRET)}` });
+            message: `pods "x" is forbidden: env[0].value: Invalid value: ${JSON.stringify(SECRET)}` });
         const { id } = await bed.enqueue(executor, three(['running'], env), GONE);
         await bed.status(id, 'dead');
         assert.match((await bed.run(id)).message, /Invalid value: "\*\*\*"/);

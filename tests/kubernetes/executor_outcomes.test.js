@@ -33,8 +33,7 @@ describe('the creation of a pod', () => {
         ['a connection that closes before anything is done', { drop: true }],
         ['an answer that is lost', { lost: true }],
         ['an answer that breaks off', { half: true }],
-        // Neither is about the pod: a token that is being replaced, and what stands between.
-        ['credentials that are refused', { status: 401 }],
+        // It is not about the pod, but about what stands between.
         ['the page of a proxy', { raw: { code: 200, type: 'text/html', text: '<p>Hello</p>' } }],
     ])
         it(`is_tried_again_after_${what.replaceAll(' ', '_')}`, { skip: onlyDouble }, async () => {
