@@ -30,12 +30,13 @@ static void check_items(struct str list)
     size_t length = 0, count = 0;
     struct str rest = list, item;
     while (query_item(&rest, &item)) {
-        must(item.len == 0 || !memchr(item.at, ',', item.len));
+        must(item.len && !memchr(item.at, ',', item.len));
         length += item.len;
         count++;
     }
-    /* All of it except the commas: one fewer than items or, with one at the end, as many. */
-    must(length + count == list.len || length + count == list.len + 1);
+    /* All of it except the commas, one fewer than items at least; members that are empty are
+     * absent. */
+    must(length + count <= list.len + 1);
 }
 
 static void check_query(struct str query, struct arena *a)
