@@ -98,9 +98,9 @@ describe('the creation of a pod', () => {
         await dies('text', /./);
     });
 
-    it('that_is_forbidden_is_final_and_says_why', { skip: onlyDouble }, async () => {
+    it('that_admission_forbids_is_final_and_says_why', { skip: onlyDouble }, async () => {
         bed.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 1, status: 403,
-            message: 'pods is forbidden: no entry' });
+            message: 'pods "x" is forbidden: no entry' });
         await dies(pod(QUICK), /forbidden/);
     });
 
