@@ -16,6 +16,9 @@ bool whose_refusal(struct str body)
     struct str object;
     if (!body.len || view_check(body, &object).code != ERR_OK)
         return false;
+    /* What became of each of many: renewals, successes. */
+    if (view_get(object, "jobs").len || view_get(object, "not_found").len)
+        return true;
     return has_text(object, "code") && (has_text(object, "error") || has_text(object, "message"));
 }
 
