@@ -141,6 +141,7 @@ static void renew(struct sim *s, struct mjob *m, uint64_t token)
         if (r->lease_min.ms > s->now.ms + t->lease.ms)
             r->lease_min.ms = s->now.ms + t->lease.ms;
         r->renewals += token != 0;
+        r->spoken = true;
     }
     struct command c = {.renew = {ref_of(s, m, token), t->lease}};
     if (sim_chance(s, 50))

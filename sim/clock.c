@@ -129,7 +129,8 @@ static bool is_turned(const struct turn *turn, const struct job_state *was,
            is->completed_at.ms == clamped(turn, was->completed_at).ms &&
            is->extras.terminated_at.ms == clamped(turn, was->extras.terminated_at).ms &&
            is->purge_at.ms == shifted(turn, was->purge_at).ms &&
-           is->lease_end.ms == shifted(turn, was->lease_end).ms &&
+           /* or longer, as nobody could renew it meanwhile */
+           is->lease_end.ms >= shifted(turn, was->lease_end).ms &&
            is->extras.avoid_until.ms == shifted(turn, was->extras.avoid_until).ms &&
            is->extras.grace_end.ms == shifted(turn, was->extras.grace_end).ms &&
            is->extras.backoff_end.ms == shifted(turn, was->extras.backoff_end).ms;

@@ -112,6 +112,8 @@ struct mrun {
     uint64_t seq;
     unsigned node;
     unsigned renewals; /* requested and not answered yet */
+    bool spoken;       /* its holder may have said something of it */
+    bool confirmed;    /* it has, as was acknowledged */
     bool end_asked;    /* something that may have ended it was requested */
     uint64_t over_seq; /* when it was known to be over; 0: it is not */
     bool over_for_good;

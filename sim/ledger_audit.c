@@ -128,6 +128,35 @@ static const struct mrun *known_run(const struct mjob *m, const struct run *run)
     return found;
 }
 
+/* A claim of which its holder said nothing: nobody is charged for it. */
+static bool is_uncharged(const struct run *run)
+{
+    return run->outcome == OUTCOME_EXPIRED && run->attempt == 0 && !is_poisoned(run);
+}
+
+/* So many in a row are not charged where lost workers have no limit. */
+#define UNCONFIRMED_MAX 6
+
+/* Each that counts must have been confirmed, or come after too many that were not. */
+static void check_charges(const struct ledger *l, const struct mjob *m, const struct reply *runs)
+{
+    uint32_t row = 0, limit = l->settings.lost_worker_limit;
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct run *run = &runs->runs[i];
+        const struct mrun *known = known_run(m, run);
+        bool lost = run->outcome == OUTCOME_LOST || run->outcome == OUTCOME_EXPIRED;
+        row = lost ? row + 1 : run->outcome == OUTCOME_GANG ? row : 0;
+        if (run->outcome != OUTCOME_EXPIRED || !known)
+            continue;
+        PROMISE(!is_uncharged(run) || !known->confirmed || instant_is_set(l->lost_at), "CHARGE",
+                "job %lu: run %u was confirmed and is not charged", m->serial, run->index);
+        PROMISE(is_uncharged(run) || known->spoken || m->blind_renewal.ms || m->rerun_ever ||
+                    row >= (limit ? limit : UNCONFIRMED_MAX),
+                "CHARGE", "job %lu: run %u was never confirmed and is charged", m->serial,
+                run->index);
+    }
+}
+
 static void check_expired(const struct ledger *l, const struct mjob *m, const struct mrun *known,
                           const struct run *run)
 {
@@ -135,6 +164,8 @@ static void check_expired(const struct ledger *l, const struct mjob *m, const st
             "job %lu: run %u expired before its lease ended", m->serial, run->index);
     PROMISE(!known || run->ended_at.ms >= known->lease_min.ms, "LEASE",
             "job %lu: run %u expired before the lease that was granted", m->serial, run->index);
+    if (is_uncharged(run))
+        return;
     bool retry = instant_is_set(run->retry_at);
     PROMISE(is_node(known, 0, run), "NODE", "job %lu: run %u expired on another node", m->serial,
             run->index);
@@ -345,8 +376,8 @@ static enum status status_after(const struct mjob *m, const struct run *last,
     return s->ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED;
 }
 
-/* Whether a start of the server may have found the lease expired: then its worker does not count as
- * lost. */
+/* Whether a start of the server may have found the lease expired, or cut off the answer to a claim
+ * that nobody confirmed: then its worker does not count as lost. */
 static bool may_have_lapsed(const struct ledger *l, const struct run *run)
 {
     /* A failed commit is followed by a start, perhaps some time later. */
@@ -357,7 +388,7 @@ static bool may_have_lapsed(const struct ledger *l, const struct run *run)
         run->ended_at.ms == run->lease_end.ms)
         return true;
     for (size_t i = 0; i < l->boot_count; i++)
-        if (l->boots[i].ms >= run->lease_end.ms && l->boots[i].ms <= run->ended_at.ms)
+        if (l->boots[i].ms >= run->taken_at.ms && l->boots[i].ms <= run->ended_at.ms)
             return true;
     return false;
 }
@@ -408,15 +439,17 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
 }
 
 /* Attempts are numbered from 1; the newest retry says when the job is ready. */
-static void check_attempts(const struct mjob *m, const struct job *job, const struct reply *runs)
+static void check_attempts(const struct ledger *l, const struct mjob *m, const struct job *job,
+                           const struct reply *runs)
 {
     uint32_t attempts = 0;
     instant ready_at = m->ready_at;
     bool shortened = false;
+    check_charges(l, m, runs);
     for (size_t i = 0; i < runs->count; i++) {
         const struct run *run = &runs->runs[i];
-        bool counts = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED ||
-                      job_outcome_is_exception(run->outcome);
+        bool counts = run->outcome == OUTCOME_FAILED || job_outcome_is_exception(run->outcome) ||
+                      (run->outcome == OUTCOME_EXPIRED && !is_uncharged(run));
         PROMISE(run->attempt == (counts ? ++attempts : 0), "RETRY", "job %lu: run %u is attempt %u",
                 m->serial, run->index, run->attempt);
         if (instant_is_set(run->retry_at))
@@ -511,7 +544,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
             "job %lu is in flight without a run or the other way round", m->serial);
     for (size_t i = 0; i < runs->count; i++)
         check_run(l, m, runs->runs, i, runs->count);
-    check_attempts(m, job, runs);
+    check_attempts(l, m, job, runs);
     ledger_policy_audit(l, m, job, runs);
     ledger_poison_audit(l, m, job, runs);
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;

@@ -366,7 +366,8 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
         PROMISE(!said.by_policy || said.count <= said.limit, "POLICY",
                 "job %lu: run %u: retry %ld of %ld", m->serial, run->index, said.count, said.limit);
         bool worker = has_words(run, "killed by the") || has_words(run, "its worker was lost");
-        bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED ||
+        bool failed = run->outcome == OUTCOME_FAILED ||
+                      (run->outcome == OUTCOME_EXPIRED && run->attempt) ||
                       job_outcome_is_exception(run->outcome);
         if (failed || run->outcome == OUTCOME_GANG)
             granted = failed && said.by_policy;

@@ -95,6 +95,7 @@ static struct backend_settings some_settings(struct sim *s)
         .failure_group_retention = {24 * 3600000},
         .min_free_space = MIN_FREE,
         .clock_jump_limit = {30000},
+        .lease_grace = {sim_chance(s, 40) ? 0 : (int64_t)sim_draw(s, 60000)},
     };
 }
 
@@ -104,6 +105,7 @@ static void begin(struct sim *s, uint64_t seed)
     s->profile = some_profile(s);
     s->kv.rng = rng_from_seed(~seed);
     s->settings = some_settings(s);
+    s->boot = sim_chance(s, 70) ? 1 : 0;
     snapshots_begin(s);
     for (unsigned i = 0; i < CRONS; i++)
         s->put_at[i] = INSTANT_NONE;
@@ -192,7 +194,7 @@ static void disturb(struct sim *s)
         unsigned boots = s->boots;
         sim_turn(s); /* to set its time */
         if (boots == s->boots)
-            sim_set_clock(s, (span){s->behind.ms ? 0 : 60000 + (int64_t)sim_draw(s, 86400 * 1000)});
+            sim_set_clock(s, s->behind.ms ? (span){0} : sim_some_step(s));
     }
     if (!p->sync && sim_chance(s, 5)) {
         trace_line("synced");

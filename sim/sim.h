@@ -67,7 +67,8 @@ struct sim {
     char index_dir[32]; /* of snapshots of the indexes; empty: there are none */
     struct rng index_rng;
     instant now;
-    span behind;       /* of the wall clock; always more than the server waits for, or 0 */
+    span behind;   /* of the wall clock, negative: ahead; by more than the server follows, or 0 */
+    uint64_t boot; /* of the machine, if the server knows it: its clock goes on without it */
     instant stored_at; /* when the newest thing was requested that is certainly stored */
     struct store *disk;
     struct backend *backend;
@@ -181,7 +182,9 @@ void snapshots_end(struct sim *s);
 /* --- world.c --- */
 uint64_t sim_draw(struct sim *s, uint64_t n);
 bool sim_chance(struct sim *s, unsigned percent);
-/* How far the wall clock is behind. */
+/* A step of the wall clock that is not followed, in either direction. */
+span sim_some_step(struct sim *s);
+/* How far the wall clock is behind; negative: ahead. */
 void sim_set_clock(struct sim *s, span behind);
 void sim_boot(struct sim *s);
 /* A crash of the process or the machine: drops the backend and starts another. */

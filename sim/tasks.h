@@ -39,6 +39,7 @@ struct trun {
     struct str report; /* what its worker asked for; perhaps nobody has heard it */
     unsigned worker;   /* whose claim was acknowledged; 0: nobody's */
     instant until;     /* of that claim, by what was acknowledged */
+    bool confirmed;    /* it was reclaimed, as was acknowledged */
     bool longer;       /* it may be good for longer: an answer was lost */
     unsigned attempts; /* to claim this run that were made */
 };

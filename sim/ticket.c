@@ -307,6 +307,7 @@ static void judge_renewal(struct ticket *t, const struct reply *r)
     PROMISE(r->lease_end.ms == t->at.ms + t->lease.ms, "LEASE", "#%lu: another lease", t->serial);
     PROMISE(!run || !run->stream, "LEASE", "#%lu: a stream's job was renewed", t->serial);
     if (run) {
+        run->confirmed = true;
         run->lease_end = r->lease_end;
         if (run->renewals == 0 && m->blind_renewal.ms < t->at.ms)
             run->lease_min = r->lease_end;

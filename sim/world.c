@@ -36,6 +36,12 @@ void sim_set_clock(struct sim *s, span behind)
     s->arrived = true;
 }
 
+span sim_some_step(struct sim *s)
+{
+    int64_t ms = 60000 + (int64_t)sim_draw(s, 86400 * 1000);
+    return (span){sim_chance(s, 50) ? ms : -ms};
+}
+
 /* Time does not depend on the wall clock, so this is what the backend waits for. */
 static bool next_due(const struct sim *s, instant *at)
 {
@@ -44,8 +50,8 @@ static bool next_due(const struct sim *s, instant *at)
     return due;
 }
 
-/* A server that starts while the clock is far behind continues from the stored time. Then the clock
- * is corrected: nobody could have told the server how long it was down. */
+/* A server that starts on another machine while the clock is far behind continues from the stored
+ * time. Then the clock is corrected: nobody could have told the server how long it was down. */
 static void check_clock(struct sim *s)
 {
     instant now = embedded_now(s->backend);
@@ -54,11 +60,24 @@ static void check_clock(struct sim *s)
     sim_set_clock(s, (span){0});
 }
 
+/* On a machine whose runs nobody tells apart, a server that starts cannot know a wrong clock from
+ * one that is right, unless it is behind what is stored. */
+static void set_right_for_start(struct sim *s)
+{
+    int64_t limit = s->settings.clock_jump_limit.ms;
+    bool told =
+        s->stored_at.ms > 0 && (s->boot || s->now.ms - s->behind.ms < s->stored_at.ms - limit);
+    if (s->behind.ms && !told)
+        sim_set_clock(s, (span){0});
+}
+
 void sim_boot(struct sim *s)
 {
+    set_right_for_start(s);
     snapshots_tamper(s);
     struct env env = {.now = clock_now,
                       .ticks = clock_ticks,
+                      .boot = s->boot,
                       .ctx = s,
                       .rng = rng_from_seed(rng_next(&s->rng)),
                       .store = s->disk,
@@ -81,7 +100,7 @@ static void stay_down(struct sim *s)
     if (s->settings.engine.cron_skip_missed)
         sim_set_clock(s, (span){0});
     else if (sim_chance(s, 20))
-        sim_set_clock(s, (span){60000 + (int64_t)sim_draw(s, 86400 * 1000)});
+        sim_set_clock(s, sim_some_step(s));
     if (!sim_chance(s, 40))
         return;
     s->now.ms += (int64_t)sim_draw(s, sim_chance(s, 70) ? 30 * 1000 : 3 * 3600 * 1000);

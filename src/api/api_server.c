@@ -2,8 +2,11 @@
 
 /* What the server says of itself: health, version. */
 
+#include <stdlib.h>
+
 #include "api/api_access.h"
 #include "api/api_routes.h"
+#include "base/rfc3339.h"
 
 /* Jobs by status. */
 struct counts {
@@ -64,8 +67,12 @@ static bool has_jumped(const void *reply)
 }
 
 static const struct shape_member clock_members[] = {
+    {MEMBER(struct reply, status.clock.now, "time", ALWAYS, "the time that jobs go by")},
+    {MEMBER(struct reply, status.clock.wall, "system", ALWAYS, "the system's clock")},
     {MEMBER(struct reply, status.clock.ahead, "ahead_ms", ALWAYS,
-            "how far that time is ahead of the clock")},
+            "how far that time is ahead of the clock; negative: behind it, for the clock jumped "
+            "ahead and is not followed",
+            .type = "integer")},
     {MEMBER(struct reply, status.clock.jump, "jump_ms", ALWAYS,
             "the newest jump of the clock ahead by more than --clock-jump-limit; 0: none")},
     {MEMBER(struct reply, status.clock.jumped_at, "jumped_at", IF_SET,
@@ -81,19 +88,51 @@ static bool commits_hang(const void *reply)
     return ((const struct reply *)reply)->status.committing.ms >= COMMIT_MS;
 }
 
-static void write_health(struct buf *b, const void *reply)
-{
-    const struct reply *r = reply;
-    buf_str(b, !r->status.readable   ? STR("\"unreadable\"")
-               : !r->status.writable ? STR("\"read_only\"")
-               : commits_hang(r)     ? STR("\"commits_hang\"")
-                                     : STR("\"ok\""));
-}
-
 struct health {
     struct reply reply; /* must be first */
     struct api_cluster servers;
 };
+
+/* An owner's clock and PostgreSQL's may differ by so much before its health says so. */
+#define POSTGRES_CLOCK_OFF_MS 60000
+
+static bool is_off_postgres(const struct health *h)
+{
+    return h->servers.several && llabs(h->servers.clock_ahead.ms) > POSTGRES_CLOCK_OFF_MS;
+}
+
+static bool is_clock_off(const struct health *h)
+{
+    return h->reply.status.clock.off || is_off_postgres(h);
+}
+
+static void write_health(struct buf *b, const void *health)
+{
+    const struct reply *r = health;
+    buf_str(b, !r->status.readable    ? STR("\"unreadable\"")
+               : !r->status.writable  ? STR("\"read_only\"")
+               : commits_hang(r) ? STR("\"commits_hang\"")
+               : is_clock_off(health) ? STR("\"clock\"")
+                                      : STR("\"ok\""));
+}
+
+/* Both clocks by name, and what is to be done. */
+static void say_clock(struct buf *b, const struct health *h)
+{
+    const struct clock_state *c = &h->reply.status.clock;
+    buf_lit(b, "the system's clock says ");
+    rfc3339_write(b, c->wall);
+    if (c->off) {
+        buf_lit(b, " and is not followed; jobs go by ");
+        rfc3339_write(b, c->now);
+        buf_lit(b, ": set the clock right or, if it is right, run `tenax crons --reset-clock`");
+        return;
+    }
+    buf_lit(b, ", and PostgreSQL's ");
+    rfc3339_write(b, instant_add(c->wall, h->servers.clock_ahead));
+    buf_lit(b, ": one of them is wrong; jobs go by ");
+    rfc3339_write(b, c->now);
+}
 
 static bool has_peers(const void *health)
 {
@@ -116,11 +155,12 @@ static bool is_standby(const void *health)
 static const struct shape_member health_members[] = {
     {MEMBER_MADE(
         "status", ALWAYS,
-        "string (ok|read_only|unreadable|commits_hang|"
+        "string (ok|clock|read_only|unreadable|commits_hang|"
         "no_owner|owner_silent)",
         write_health,
-        "no_owner: this server is a standby, and nobody has the jobs; owner_silent: and the "
-        "owner does not answer")},
+        "clock: the system's clock is wrong, and what it makes due is held back; no_owner: this "
+        "server is a standby, and nobody has the jobs; owner_silent: and the owner does not "
+        "answer")},
     {MEMBER(struct reply, status.failure, "failure", IF_SET, "why it is not ok")},
     {MEMBER(struct reply, status.committing, "commit_under_way_ms", IF_SET,
             "if it takes longer than half a second, and answers wait for it",
@@ -158,9 +198,15 @@ static void on_status(void *ctx, const struct reply *r)
     struct health health = {.reply = *r};
     if (c->api->settings.cluster)
         c->api->settings.cluster(c->api->settings.cluster_ctx, &health.servers);
+    struct buf why = {0};
+    if (health.reply.status.failure.len == 0 && is_clock_off(&health)) {
+        say_clock(&why, &health);
+        health.reply.status.failure = buf_view(&why);
+    }
     /* A balancer must send enqueues elsewhere while nothing can be stored. */
     api_reply_part(c, r, r->status.writable && !commits_hang(r) ? 200 : 503, &api_health_shape,
                    &health);
+    buf_fini(&why);
 }
 
 const struct api_param api_health_params[] = {

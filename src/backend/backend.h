@@ -138,8 +138,9 @@ struct backend_settings {
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     span jq_request_limit;   /* processor time of jq expressions for one request; 0: any */
-    span clock_jump_limit;   /* a clock that jumps ahead by more is logged; one that is set back by
-                                more is not waited for */
+    span clock_jump_limit;   /* a step of the wall clock by more, ahead or back, is not followed */
+    span lease_grace;        /* at a start leases last for as long as they were granted for, but for
+                                this at the most; 0: they go on as if nothing had been */
     uint32_t metrics_queues; /* at most so many have counts of their own */
     uint32_t depend_slice;   /* jobs that are looked at in a turn, because new ones are to wait for
                               * them or have their keys, or as the clock is set back; 0: default */

@@ -16,6 +16,12 @@ struct env {
     void *ctx;
     int64_t (*ticks)(void *ctx); /* microseconds of a steady clock; NULL: commits are not timed, and
                                   * jumps of the wall clock are not detected */
+    /* The run of the machine to which the ticks belong: over a restart of the process they tell how
+     * long it was away. 0: not known. */
+    uint64_t boot;
+    /* Another wall clock, from outside of this machine, by which a start judges its own; 0: there
+     * is none. Used once. */
+    instant reference;
     struct rng rng;
     struct store *store; /* borrowed */
     /* The time zone with that name, valid as long as the environment, or NULL; if the function

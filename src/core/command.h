@@ -327,8 +327,9 @@ struct engine_memory {
 
 /* The clock compared with the time of jobs. */
 struct clock_state {
-    span ahead;        /* of that time before the clock; at most the limit of jumps, for which it
-                        * waits */
+    instant now, wall; /* that time, and the clock */
+    bool off;          /* they differ by more than the limit of jumps: the clock is not followed */
+    span ahead;        /* of that time before the clock; negative: behind it */
     span jump;         /* forward, over that limit: the newest one; 0: none */
     instant jumped_at; /* the time to which it jumped */
 };

@@ -104,6 +104,7 @@ void engine_free(struct engine *e)
     for (enum job_kind k = 0; k < JOB_KINDS; k++)
         btree_fini(&e->heads[k]);
     btree_fini(&e->deadlines);
+    btree_fini(&e->lease_ends);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->live_order);
@@ -336,13 +337,6 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         q->tasks[STATUS_SCHEDULED] -= (due.val & DUE_VAL_TASK) != 0;
         engine_ready_add(e, q, DUE_VAL_RANK(due.val), id, DUE_VAL_READY(due.val));
         return err_none();
-    case DUE_LEASE: {
-        struct live *l = idmap_get(&e->live, id);
-        must(l && l->lease_end.ms == (int64_t)due.major);
-        /* engine_live_end takes the deadline out again, as for every other end. */
-        must(btree_put(&e->deadlines, due));
-        return engine_expire(e, now, l);
-    }
     case DUE_PURGE:
         return purge(e, now, id, q);
     case DUE_RATE:
@@ -363,6 +357,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
     struct btree_entry due;
     *more = engine_takers_lose(e, now);
     TRY(engine_end_by_advance(e, now, &most, more));
+    TRY(engine_leases_advance(e, now, &most, more));
     while (btree_first(&e->deadlines, &due) && (int64_t)due.major <= now.ms) {
         if (most-- == 0) {
             *more = true;
@@ -388,7 +383,12 @@ bool engine_dispatch_waits(const struct engine *e)
 bool engine_next_due(const struct engine *e, instant *at)
 {
     struct btree_entry due;
+    instant lease;
     bool any = engine_end_by_next(e, at);
+    if (engine_leases_due(e, &lease) && (!any || lease.ms < at->ms)) {
+        *at = lease;
+        any = true;
+    }
     if (btree_first(&e->deadlines, &due) && (!any || (int64_t)due.major < at->ms)) {
         at->ms = (int64_t)due.major;
         any = true;

@@ -82,6 +82,14 @@ NODISCARD struct err engine_restored(struct engine *e, instant now, size_t most,
 /* After leases were restored with other ends than the stored ones, since the clock was set back:
  * stores them. */
 void engine_leases_clock_back(struct engine *e);
+/* How far `now` is ahead of a steady time that no step of the wall clock moves: leases are counted
+ * by that. To be called with each change, before anything else; 0 at first. */
+void engine_set_lead(struct engine *e, span lead);
+/* To be called when the server begins to answer after a time in which nobody could renew a lease:
+ * each one lasts at least as long from now as it was granted for, but for `most` at the most. */
+void engine_leases_grace(struct engine *e, instant now, span most);
+/* When the first lease is over; false if there is none. */
+bool engine_leases_due(const struct engine *e, instant *at);
 
 /* --- commands --- */
 

@@ -65,10 +65,6 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     l->ready_at = job->state.ready_at;
     l->completed_retention = job->completed_retention;
     l->dead_retention = job->dead_retention;
-    if (instant_is_set(l->lease_end)) {
-        engine_deadline_remove(e, l->lease_end, l->id);
-        engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
-    }
     l->has_state = true;
     engine_queue_drop_if_unused(e, old);
 }

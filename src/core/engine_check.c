@@ -129,6 +129,8 @@ void engine_check(const struct engine *e)
     }
     must(held <= in_flight);
     btree_check(&e->deadlines);
+    must(e->lease_ends.count + held <= in_flight);
+    btree_check(&e->lease_ends);
     engine_end_by_check(e);
     check_totals(e);
     btree_check(&e->waiting_for);

@@ -61,7 +61,7 @@ static struct err check_index(const struct job_claim *c, uint32_t next)
 
 static bool is_held_by(const struct live *l, struct str worker)
 {
-    return instant_is_set(l->lease_end) && worker.len &&
+    return instant_is_set(l->lease_due) && worker.len &&
            str_eq((struct str){l->worker->bytes, l->worker->len}, worker);
 }
 
@@ -79,7 +79,7 @@ static struct err hand_out_again(struct engine *e, instant now, const struct liv
         TRY(e->port.load_note(e->port.ctx, c->id, NOTE_CHECKPOINT, a, &h->checkpoint));
     h->run = l->run;
     h->token = l->token;
-    h->lease_end = l->lease_end;
+    h->lease_end = engine_lease_end(e, l);
     engine_trace_handout(e, a, h);
     return err_none();
 }

@@ -43,8 +43,7 @@ static inline unsigned engine_val(const struct job *job, bool has_state)
  */
 enum due_kind {
     DUE_READY,
-    DUE_LEASE,
-    DUE_PURGE,
+    DUE_PURGE = 2, /* snapshots of older versions know it by that number */
     DUE_WAIT,
     DUE_CRON,
     DUE_AVOID,

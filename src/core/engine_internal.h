@@ -90,16 +90,19 @@ struct live {
     uint64_t token;
     instant ready_at, failed_at, taken_at;
     instant ready_since; /* or none: see struct run */
-    instant lease_end;   /* iff no taker */
+    instant lease_due;   /* iff no taker: its end, by the steady time; see engine_lease.h */
+    span lease;          /* iff no taker: as long as it was granted for */
     span completed_retention, dead_retention;
     instant retain_until; /* or 0 */
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
-    bool lapsed;         /* the lease expired while the server was down: its worker does not count
-                          * as lost */
-    struct taker *taker; /* the stream that holds it, or NULL: leased */
-    struct list held;    /* in taker->held; or of a lease, in engine->leased */
+    bool lapsed;    /* the lease expired while the server was down: its worker does not count
+                     * as lost */
+    bool confirmed; /* its holder has said something of it */
+    bool restored;  /* the server was started since: maybe nobody got the answer to the claim */
+    struct taker *taker;      /* the stream that holds it, or NULL: leased */
+    struct list held;         /* in taker->held; or of a lease, in engine->leased */
     struct take_group *group; /* NULL: an older version stored the lease with the job's state */
     struct worker_name *worker;
     struct list beside; /* in queue->pace.runs */
@@ -176,9 +179,11 @@ struct engine {
     /* The first job of every queue that may hand one out; val: its index. */
     struct btree heads[JOB_KINDS];
     struct btree deadlines; /* major: milliseconds since the epoch */
-    struct btree ended[2];  /* ids of completed, dead */
-    struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
-    struct btree aliases;   /* major: hash of an alias; the job that has it */
+    struct btree lease_ends; /* major: the steady time */
+    span lead;               /* how far `now` is ahead of the steady time */
+    struct btree ended[2];   /* ids of completed, dead */
+    struct btree unique;     /* major: hash of a unique key; the jobs that hold it */
+    struct btree aliases;    /* major: hash of an alias; the job that has it */
     uint64_t unique_seed;
     struct btree end_by; /* major: deadline of a job that has not ended */
     struct idmap end_by_ids;
@@ -317,17 +322,6 @@ bool engine_is_in_order(const struct engine *e, const struct job *job);
 /* The run is no longer one of its group, whose record goes with the last. */
 void engine_take_leave(struct engine *e, struct live *l);
 void engine_trace_handout(const struct engine *e, struct arena *a, struct handout *h);
-
-/* engine_lease.c */
-/* Stores the lease with this turn: it is new, or ends at another time. */
-void engine_lease_store(struct engine *e, struct live *l);
-void engine_leases_flush(struct engine *e, instant now);
-/* Makes the stored state that of a run that goes on, if the job has a lease; NULL: it has none. Of
- * the returned group it is one more. Its texts live until engine_leases_restored. */
-struct take_group *engine_lease_resume(const struct engine *e, struct job *job);
-/* Deletes records of which no run goes on. */
-void engine_leases_restored(struct engine *e);
-void engine_leases_fini(struct engine *e);
 
 /* engine_limits.c */
 /* Whether the queue may hand out a job; and the maximum number. */
@@ -623,8 +617,8 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
 /* Since when the job was ready for the run that began at taken_at, by its state before that. */
 instant engine_ready_since(const struct job *job, instant taken_at);
 /* The run, ended or still running; its strings are the live one's. */
-struct run engine_run_of(const struct live *l, instant ended_at, enum outcome outcome,
-                         struct str reason);
+struct run engine_run_of(const struct engine *e, const struct live *l, instant ended_at,
+                         enum outcome outcome, struct str reason);
 
 /* engine_note.c */
 void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);
@@ -659,6 +653,7 @@ void engine_lose(struct engine *e, instant now, struct live *l);
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);
 
-#include "core/engine_line.h" /* needs all of the above */
+#include "core/engine_lease.h" /* both need all of the above */
+#include "core/engine_line.h"
 
 #endif

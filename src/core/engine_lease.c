@@ -3,7 +3,9 @@
 /* Leases as they are stored. The job's own state is that from before its run, as with streams; what
  * the run adds to it is in a record that all leases share that one turn granted or renewed, and
  * that goes with the last of them. A renewal moves the lease to the record of its own turn, so that
- * a long run does not keep the record of many short ones. */
+ * a long run does not keep the record of many short ones.
+ *
+ * And leases as they are counted: see engine_lease.h. */
 
 #include <stdlib.h>
 
@@ -11,9 +13,107 @@
 #include "base/must.h"
 #include "core/engine_internal.h"
 
+/* --- counting --- */
+
+static instant steady(const struct engine *e, instant now)
+{
+    return instant_add(now, (span){-e->lead.ms});
+}
+
+void engine_set_lead(struct engine *e, span lead)
+{
+    e->lead = lead;
+}
+
+instant engine_lease_end(const struct engine *e, const struct live *l)
+{
+    return instant_is_set(l->lease_due) ? instant_add(l->lease_due, e->lead) : INSTANT_NONE;
+}
+
+static struct btree_entry entry_of(const struct live *l)
+{
+    return (struct btree_entry){(uint64_t)l->lease_due.ms, l->id.hi, l->id.lo, 0};
+}
+
+void engine_lease_drop(struct engine *e, struct live *l)
+{
+    if (instant_is_set(l->lease_due))
+        must(btree_remove(&e->lease_ends, entry_of(l), NULL));
+    l->lease_due = INSTANT_NONE;
+}
+
+static void set_due(struct engine *e, struct live *l, instant due)
+{
+    engine_lease_drop(e, l);
+    l->lease_due = instant_max(due, (instant){0});
+    must(btree_put(&e->lease_ends, entry_of(l)));
+}
+
+void engine_lease_set(struct engine *e, instant now, struct live *l, span lease)
+{
+    l->lease = lease;
+    set_due(e, l, instant_add(steady(e, now), lease));
+}
+
+/* Stored for one that the answer to its claim could have missed: a restart must know it. */
+void engine_lease_confirm(struct engine *e, struct live *l)
+{
+    if (l->confirmed)
+        return;
+    l->confirmed = true;
+    if (instant_is_set(l->lease_due))
+        engine_lease_store(e, l);
+}
+
+struct err engine_leases_advance(struct engine *e, instant now, size_t *most, bool *more)
+{
+    struct btree_entry first;
+    while (btree_first(&e->lease_ends, &first) && (int64_t)first.major <= steady(e, now).ms) {
+        if (*most == 0) {
+            *more = true;
+            return err_none();
+        }
+        --*most;
+        TRY(engine_expire(e, now, idmap_get(&e->live, (struct id){first.hi, first.lo})));
+    }
+    return err_none();
+}
+
+bool engine_leases_due(const struct engine *e, instant *at)
+{
+    struct btree_entry first;
+    if (!btree_first(&e->lease_ends, &first))
+        return false;
+    at->ms = (int64_t)first.major + e->lead.ms;
+    return true;
+}
+
+void engine_leases_grace(struct engine *e, instant now, span most)
+{
+    instant at = steady(e, now);
+    struct btree_entry next;
+    /* Nobody's grace ends later than this; those that end later anyway need none. */
+    int64_t last = instant_add(at, most).ms;
+    size_t count = 0, cap = 0;
+    struct live **list = NULL;
+    for (bool any = btree_first(&e->lease_ends, &next); any && (int64_t)next.major < last;
+         any = btree_after(&e->lease_ends, next, &next)) {
+        ALLOC_GROW(list, count, cap, 64);
+        list[count++] = idmap_get(&e->live, (struct id){next.hi, next.lo});
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct live *l = list[i];
+        int64_t grace = l->lease.ms < most.ms ? l->lease.ms : most.ms;
+        set_due(e, l, instant_max(l->lease_due, (instant){at.ms + grace}));
+    }
+    free(list);
+}
+
+/* --- storing --- */
+
 void engine_lease_store(struct engine *e, struct live *l)
 {
-    must(instant_is_set(l->lease_end) && !l->taker);
+    must(instant_is_set(l->lease_due) && !l->taker);
     if (!e->leases) {
         e->leases = ALLOC(struct take_group);
         e->leases->seq = e->take_seq++;
@@ -31,13 +131,15 @@ static struct str name_of(const struct worker_name *w)
     return (struct str){w->bytes, w->len};
 }
 
-static struct lease lease_of(const struct live *l)
+static struct lease lease_of(const struct engine *e, const struct live *l)
 {
     return (struct lease){.id = l->id,
                           .run = l->run,
                           .token = l->token,
                           .taken_at = l->taken_at,
-                          .end = l->lease_end,
+                          .end = engine_lease_end(e, l),
+                          .length = l->lease,
+                          .confirmed = l->confirmed,
                           .worker = name_of(l->worker),
                           .node = l->extras ? l->extras->node : (struct str){0}};
 }
@@ -57,7 +159,7 @@ void engine_leases_flush(struct engine *e, instant now)
     while (!list_is_empty(&e->leased)) {
         struct live *l = LIST_OF(e->leased.next, struct live, held);
         list_unlink(&l->held);
-        list[count++] = lease_of(l);
+        list[count++] = lease_of(e, l);
     }
     must(count == g->live);
     e->port.put_leases(e->port.ctx, g->seq, now, list, count);
@@ -71,6 +173,8 @@ struct restored_lease {
     uint32_t run;
     uint64_t token;
     instant taken_at, end;
+    span length;
+    bool confirmed;
     struct worker_name *worker, *node;
 };
 
@@ -106,6 +210,8 @@ void engine_restore_lease(struct engine *e, uint64_t seq, const struct lease *le
                                  .token = lease->token,
                                  .taken_at = lease->taken_at,
                                  .end = lease->end,
+                                 .length = lease->length,
+                                 .confirmed = lease->confirmed,
                                  .worker = engine_worker_ref(e, lease->worker),
                                  .node = engine_worker_ref(e, lease->node)};
     idmap_put(&e->restored_leases, lease->id, r);
@@ -137,6 +243,19 @@ struct take_group *engine_lease_resume(const struct engine *e, struct job *job)
     s->extras.node = name_of(r->node);
     engine_grace_clear(&s->extras);
     return r->group;
+}
+
+/* One that an older version stored beside its job says neither for how long it was, nor whether
+ * anybody confirmed it: then for as long as it could be. */
+void engine_lease_revive(struct engine *e, instant now, struct live *l, instant end)
+{
+    const struct restored_lease *r = idmap_get(&e->restored_leases, l->id);
+    bool same = r && r->run == l->run && r->token == l->token;
+    l->restored = true;
+    l->confirmed = !same || r->confirmed;
+    l->lapsed = end.ms <= now.ms;
+    l->lease = same ? r->length : instant_diff(end, l->taken_at);
+    set_due(e, l, steady(e, end));
 }
 
 static void forget_restored(struct engine *e)

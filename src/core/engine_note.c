@@ -44,6 +44,7 @@ struct err engine_note(struct engine *e, instant now, struct run_ref ref, const 
 {
     struct live *l = NULL;
     TRY(engine_find_run(e, now, ref, &l));
+    engine_lease_confirm(e, l);
     uint64_t before = notes_of(l), notes = before;
     struct note note = {.run = l->run, .at = now};
     if (news->has_progress) {

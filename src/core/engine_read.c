@@ -36,9 +36,9 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
         s->extras = l->extras ? job_extras_copy(a, l->extras) : (struct job_extras){0};
         s->dequeued_at = l->taken_at;
         s->runs = l->run + 1;
-        if (instant_is_set(l->lease_end)) {
+        if (instant_is_set(l->lease_due)) {
             s->token = l->token;
-            s->lease_end = l->lease_end;
+            s->lease_end = engine_lease_end(e, l);
             s->worker = arena_copy(a, (struct str){l->worker->bytes, l->worker->len});
         }
         extent->runs_ended = l->run;
@@ -110,10 +110,10 @@ struct engine_memory engine_memory(const struct engine *e)
     return (struct engine_memory){
         .waiting_jobs =
             e->totals[STATUS_READY] + e->totals[STATUS_SCHEDULED] + e->totals[STATUS_BLOCKED],
-        .waiting_bytes = e->deadlines.bytes + e->end_by.bytes + e->waiting_for.bytes +
-                         e->odd.bytes + engine_groups_bytes(e) + engine_budget_bytes(e) +
-                         engine_avoid_bytes(e) + engine_keys_bytes(e) + e->order_bytes +
-                         e->queue_count * sizeof(struct queue),
+        .waiting_bytes = e->deadlines.bytes + e->lease_ends.bytes + e->end_by.bytes +
+                         e->waiting_for.bytes + e->odd.bytes + engine_groups_bytes(e) +
+                         engine_budget_bytes(e) + engine_avoid_bytes(e) + engine_keys_bytes(e) +
+                         e->order_bytes + e->queue_count * sizeof(struct queue),
         .in_flight_bytes = e->live.count * sizeof(struct live) +
                            e->live.cap * sizeof(struct idmap_slot) + e->live_order.bytes};
 }

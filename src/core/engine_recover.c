@@ -21,8 +21,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->failed_at = s->failed_at;
     l->taken_at = s->dequeued_at;
     l->ready_since = engine_ready_since(job, s->dequeued_at);
-    l->lease_end = s->lease_end;
-    l->lapsed = s->lease_end.ms <= now.ms;
+    l->lease_due = INSTANT_NONE;
     l->completed_retention = job->completed_retention;
     l->dead_retention = job->dead_retention;
     l->retain_until = job->options.retain_until;
@@ -42,7 +41,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->key = engine_key_begin(e, q, job);
     l->member_of = engine_group_of(e, job);
     l->budgets = engine_budget_begin(e, INSTANT_NONE, job->id);
-    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
+    engine_lease_revive(e, now, l, s->lease_end);
     l->group = group;
     if (group)
         group->live++;

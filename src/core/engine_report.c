@@ -16,6 +16,9 @@
 #define WHY_MAX           400
 #define RETURN_REASON_MAX (RETRY_REASON_MAX + WHY_MAX)
 
+/* So many claims in a row that nobody confirmed are free where lost workers have no limit. */
+#define UNCONFIRMED_MAX 6
+
 static bool is_indexed(struct run_ref ref, const struct live *l)
 {
     return !ref.by_index || ref.index == l->run;
@@ -183,7 +186,7 @@ void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
     changed.extras.returned_at = now;
-    struct run run = engine_run_of(l, now, how->outcome, s->reason);
+    struct run run = engine_run_of(e, l, now, how->outcome, s->reason);
     span retention = engine_retention_dead(e, l->queue, l->dead_retention);
     finish(e, now, l, how->event, &changed, &run, NULL, retention);
     *s = changed;
@@ -257,7 +260,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
         snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
     s.reason = l->attempts > 0 ? str_from(words) : STR("completed at attempt 1");
     span retention = engine_retention_completed(e, l->queue, l->completed_retention);
-    struct run run = engine_run_of(l, now, OUTCOME_COMPLETED, s.reason);
+    struct run run = engine_run_of(e, l, now, OUTCOME_COMPLETED, s.reason);
     note_success(e, now, l);
     finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
@@ -332,7 +335,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     if (v->retry)
         s.ready_at = v->at;
 
-    struct run run = engine_run_of(l, now, outcome, s.reason);
+    struct run run = engine_run_of(e, l, now, outcome, s.reason);
     run.failure = *failure;
     run.attempt = s.attempts;
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
@@ -474,9 +477,31 @@ static void expire(struct engine *e, instant now, struct live *l, struct job *jo
     fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
 }
 
+/* Nobody may have got the answer to the claim, and then nobody is to blame: not the job, whatever
+ * retries it has. Without a start of the server in between the next one may be the job's doing, for
+ * it may kill whoever has it before he says a word; so that is free only for a while. */
+static bool is_free(const struct engine *e, const struct live *l)
+{
+    uint32_t limit = e->settings.lost_worker_limit;
+    if (l->confirmed)
+        return false;
+    return l->restored || l->losses + 1 < (limit ? limit : UNCONFIRMED_MAX);
+}
+
+static void return_unconfirmed(struct engine *e, instant now, struct live *l)
+{
+    const char *why = l->restored ? "the server was started again before its worker said anything"
+                                  : "the claim ran out before its worker said anything";
+    engine_return(e, now, l, OUTCOME_EXPIRED, why);
+}
+
 struct err engine_expire(struct engine *e, instant now, struct live *l)
 {
-    must(instant_is_set(l->lease_end) && l->lease_end.ms <= now.ms);
+    must(instant_is_set(l->lease_due) && engine_lease_end(e, l).ms <= now.ms);
+    if (is_free(e, l)) {
+        return_unconfirmed(e, now, l);
+        return err_none();
+    }
     struct arena scratch = {0};
     struct job job;
     struct err err = load_record(e, l, &scratch, &job);
@@ -506,6 +531,14 @@ static void announce_postponed(struct engine *e, instant now, const struct live 
     engine_changed(e, now, &ev);
 }
 
+/* In a row, after a run that ended without a report and is not counted as an attempt. */
+static uint32_t losses_after(const struct live *l, enum outcome outcome)
+{
+    if (outcome == OUTCOME_EXPIRED)
+        return l->losses + !l->restored;
+    return outcome == OUTCOME_LOST || outcome == OUTCOME_GANG ? l->losses : 0;
+}
+
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason)
 {
@@ -515,7 +548,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     s.extras.silent = outcome == OUTCOME_RETURNED ? SILENCE_NONE
                       : l->taker                  ? SILENCE_STREAM
                                                   : SILENCE_LEASE;
-    s.losses = outcome == OUTCOME_LOST || outcome == OUTCOME_GANG ? l->losses : 0;
+    s.losses = losses_after(l, outcome);
     if (outcome == OUTCOME_GANG)
         engine_gang_recalled(e, l, &s.extras);
     else
@@ -523,7 +556,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     char words[RETURN_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
-    struct run run = engine_run_of(l, now, outcome, s.reason);
+    struct run run = engine_run_of(e, l, now, outcome, s.reason);
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
@@ -556,7 +589,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     s.extras.returned_at = now;
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
-    struct run run = engine_run_of(l, now, OUTCOME_LOST, s.reason);
+    struct run run = engine_run_of(e, l, now, OUTCOME_LOST, s.reason);
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
            engine_retention_dead(e, l->queue, l->dead_retention));
 }
@@ -602,14 +635,13 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
 {
     struct live *l = NULL;
     TRY(engine_find_run(e, now, ref, &l));
-    if (!instant_is_set(l->lease_end))
+    if (!instant_is_set(l->lease_due))
         return err_make(ERR_UNPROCESSABLE,
                         "the job is held by an open stream, which needs no renewal");
-    *lease_end = instant_add(now, lease);
-    engine_deadline_remove(e, l->lease_end, l->id);
-    l->lease_end = *lease_end;
+    engine_lease_set(e, now, l, lease);
+    *lease_end = engine_lease_end(e, l);
     l->lapsed = false;
-    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
+    l->confirmed = true;
     engine_lease_store(e, l);
     return err_none();
 }

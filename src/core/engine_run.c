@@ -15,15 +15,15 @@ instant engine_ready_since(const struct job *job, instant taken_at)
     return at.ms <= taken_at.ms ? at : INSTANT_NONE;
 }
 
-struct run engine_run_of(const struct live *l, instant ended_at, enum outcome outcome,
-                         struct str reason)
+struct run engine_run_of(const struct engine *e, const struct live *l, instant ended_at,
+                         enum outcome outcome, struct str reason)
 {
     return (struct run){
         .index = l->run,
         .worker = {l->worker->bytes, l->worker->len},
         .ready_at = l->ready_since,
         .taken_at = l->taken_at,
-        .lease_end = l->lease_end,
+        .lease_end = engine_lease_end(e, l),
         .ended_at = ended_at,
         .outcome = outcome,
         .retry_at = INSTANT_NONE,
@@ -37,7 +37,7 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
     const struct live *l = idmap_get(&e->live, id);
     if (!l)
         return false;
-    *run = engine_run_of(l, INSTANT_NONE, OUTCOME_RUNNING, (struct str){0});
+    *run = engine_run_of(e, l, INSTANT_NONE, OUTCOME_RUNNING, (struct str){0});
     *token = l->token;
     return true;
 }

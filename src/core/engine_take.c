@@ -89,8 +89,7 @@ void engine_live_end(struct engine *e, struct live *l)
         engine_gangs_limits(e, l->queue);
     }
     engine_in_flight_changed(e);
-    if (instant_is_set(l->lease_end))
-        engine_deadline_remove(e, l->lease_end, l->id);
+    engine_lease_drop(e, l);
     engine_take_leave(e, l);
     if (l->taker) {
         list_unlink(&l->held);
@@ -265,10 +264,10 @@ static void hold(struct engine *e, struct taker *t, struct live *l, struct hando
         note_take(e, l);
         return;
     }
-    l->lease_end = h->lease_end = instant_add(l->taken_at, t->lease);
-    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
+    engine_lease_set(e, l->taken_at, l, t->lease);
+    h->lease_end = engine_lease_end(e, l);
     h->job.state.token = l->token;
-    h->job.state.lease_end = l->lease_end;
+    h->job.state.lease_end = h->lease_end;
     h->job.state.worker = (struct str){l->worker->bytes, l->worker->len};
     engine_lease_store(e, l);
 }
@@ -305,7 +304,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     struct live *l = engine_live_new(e, job->id, q, job_kind(job));
     l->token = rng_next(&e->rng) | 1;
     l->taken_at = now;
-    l->lease_end = INSTANT_NONE;
+    l->lease_due = INSTANT_NONE;
     l->ready_at = s->ready_at;
     l->ready_since = engine_ready_since(job, now);
     l->failed_at = s->failed_at;

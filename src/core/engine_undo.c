@@ -33,7 +33,7 @@ static void keep_run(struct engine *e, instant now, struct arena *a, struct undo
     if (!l)
         return;
     bool cancels = entry->kind == OPERATION_CANCEL;
-    entry->run = engine_run_of(l, now, cancels ? OUTCOME_CANCELED : OUTCOME_RETURNED,
+    entry->run = engine_run_of(e, l, now, cancels ? OUTCOME_CANCELED : OUTCOME_RETURNED,
                                cancels ? STR("canceled by a command")
                                        : STR("the job was deleted while a worker held it"));
     entry->run.worker = arena_copy(a, entry->run.worker);

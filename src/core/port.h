@@ -37,6 +37,8 @@ struct lease {
     uint32_t run;
     uint64_t token;
     instant taken_at, end;
+    span length;             /* as long as it was granted or renewed for */
+    bool confirmed;          /* its holder has said something of the run */
     struct str worker, node; /* node: empty if not known */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/cluster.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,21 @@ const char *cluster_why(struct cluster *c)
 bool cluster_is_over(struct cluster *c)
 {
     return pg_now().ns >= cluster_owned_until(c).ns;
+}
+
+/* It is made right after this server has taken the jobs. */
+#define FIRST_COMPARISON_MS 1000
+
+bool cluster_clock_ahead(struct cluster *c, span *ahead)
+{
+    struct member_state now;
+    member_read(c->member, &now);
+    for (int i = 0; i < FIRST_COMPARISON_MS && !now.clock_compared; i++) {
+        poll(NULL, 0, 1);
+        member_read(c->member, &now);
+    }
+    *ahead = now.clock_ahead;
+    return now.clock_compared;
 }
 
 bool cluster_has_lost(struct cluster *c)

@@ -39,6 +39,9 @@ void cluster_free(struct cluster *c);
 enum member_role cluster_role(const struct cluster *c);
 /* PostgreSQL knows less than it did: it has lost commits. */
 bool cluster_has_lost(struct cluster *c);
+/* How far PostgreSQL's clock is ahead of this server's. Waits a moment for the first comparison;
+ * false if there was none. */
+bool cluster_clock_ahead(struct cluster *c, span *ahead);
 /* Whether the owner must not answer, deliver or commit any more: it asks before each turn. */
 bool cluster_is_over(struct cluster *c);
 /* What the store needs to commit as the owner. */

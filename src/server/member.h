@@ -70,7 +70,8 @@ struct member_state {
     bool has_secret;
     uint64_t beats, missed; /* renewals of the lease, since the start; those that failed */
     span left;              /* of the lease */
-    span clock_ahead;       /* by so much PostgreSQL's clock was ahead of this server's */
+    span clock_ahead;       /* how far PostgreSQL's clock was ahead of this server's */
+    bool clock_compared;    /* iff that is known */
 };
 
 /* Connects, checks the schema, and begins. Unless it is patient: ERR_USAGE, ERR_POSTGRES_SCHEMA,

@@ -33,6 +33,7 @@ static void note(struct member *m, int64_t ahead, int64_t trip)
     int64_t off = llabs(ahead) - trip / 2;
     pthread_mutex_lock(&m->lock);
     m->state.clock_ahead = (span){ahead};
+    m->state.clock_compared = true;
     pthread_mutex_unlock(&m->lock);
     if (!m->clock_off && off > OFF_MS)
         say(ahead);

@@ -48,8 +48,33 @@ static int64_t env_ticks(void *ctx)
 {
     (void)ctx;
     struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    /* Unlike CLOCK_MONOTONIC it goes on while the machine sleeps. */
+    clock_gettime(CLOCK_BOOTTIME, &ts);
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+/* A number for the time since the machine was started; 0: it is not known. */
+static uint64_t machine_boot(void)
+{
+    char text[64] = "";
+    uint64_t number = 0;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!f)
+        return 0;
+    if (fgets(text, sizeof text, f))
+        for (const char *c = text; *c; c++)
+            number = number * 31 + (unsigned char)*c;
+    fclose(f);
+    return number;
+}
+
+/* Several servers are judged by one clock. */
+static instant postgres_now(const struct server *s)
+{
+    span ahead;
+    if (!s->cluster || !cluster_clock_ahead(s->cluster, &ahead))
+        return (instant){0};
+    return instant_add(serve_now(NULL), ahead);
 }
 
 static uint64_t random_seed(void)
@@ -185,6 +210,8 @@ static struct err open_backend(struct server *s)
     const struct settings *set = &s->settings;
     struct env env = {.now = serve_now,
                       .ticks = env_ticks,
+                      .boot = machine_boot(),
+                      .reference = postgres_now(s),
                       .ctx = s,
                       .rng = rng_from_seed(random_seed()),
                       .store = s->store,

@@ -199,6 +199,11 @@ static const struct option_def table[] = {
          "after how many consecutive runs that ended with their worker lost (its stream broke or "
          "its lease expired) a job is dead, however many retries it has left; 0: never",
      .live = true},
+    {"lease-grace", "DURATION", OPTION_SPAN, AT(lease_grace), ENV("LEASE_GRACE"), .def = "1m",
+     .help = "when a server begins to answer, after a start, a take-over or a stop of its process, "
+             "leases of jobs last for at least as long as they were granted for, but for this at "
+             "the most; 0s: those that are over end at once",
+     .live = true},
     {"lost-worker-min-held", "DURATION", OPTION_SPAN, AT(lost_worker_min_held),
      ENV("LOST_WORKER_MIN_HELD"), .def = "10s",
      .help = "how long a stream must have held a job for the run to count there when the stream "
@@ -297,9 +302,8 @@ static const struct option_def table[] = {
      .live = true},
     {"clock-jump-limit", "DURATION", OPTION_SPAN, AT(clock_jump_limit), ENV("CLOCK_JUMP_LIMIT"),
      .def = "5m",
-     .help = "a clock that jumps ahead by more than this is an error in the log and in /health; "
-             "one that is "
-             "set back by more than this is not waited for",
+     .help = "a step of the system's clock by more than this, ahead or back, is not followed: it "
+             "makes nothing due, and /health says clock until the clock is near again",
      .live = true},
     {"otlp-endpoint", "URL", OPTION_TEXT, AT(otlp_endpoint), .env = "TENAX_OTLP_ENDPOINT",
      .alias = "OTEL_EXPORTER_OTLP_ENDPOINT",

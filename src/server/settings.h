@@ -94,7 +94,7 @@ struct settings {
     span tcp_user_timeout;
     span body_timeout;
     uint64_t min_free_space;
-    span clock_jump_limit;
+    span clock_jump_limit, lease_grace;
     bool insecure;
     const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
     const char *trusted_proxies;     /* access/proxies.h; NULL: none */

@@ -41,6 +41,7 @@ struct backend_settings settings_backend(const struct settings *set)
         .undo_max = set->undo_max,
         .undo_max_bytes = set->undo_max_bytes,
         .clock_jump_limit = set->clock_jump_limit,
+        .lease_grace = set->lease_grace,
         .index_dir = set->root_dir,
         .index_off = !set->index_snapshots,
         .index_jobs_min = INDEX_JOBS_MIN,

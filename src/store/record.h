@@ -67,6 +67,8 @@ struct record_clock {
     uint64_t turned_events; /* number of the newest event at that moment */
     instant from;           /* iff jobs are still to be corrected, or none: the time before that */
     struct id next;         /* the next job to be corrected */
+    uint64_t boot;          /* the machine's run to which `ticks` belong; 0: not known */
+    int64_t ticks;          /* of env.ticks, as it was `newest`; never negative */
 };
 
 /* Which snapshots of the indexes are this store's: the newest that was begun, and the newest before

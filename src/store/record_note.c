@@ -27,7 +27,13 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
     }
 }
 
-#define LEASES_VERSION 2
+#define LEASES_VERSION 3 /* 2 says nothing of confirmed, and of the length what the end says */
+
+/* Of a lease: its names differ from those before; it is confirmed; its length is not from the time
+ * of the record to its end. */
+#define LEASE_NAMES     1u
+#define LEASE_CONFIRMED 2u
+#define LEASE_LENGTH    4u
 
 static bool has_names_of(const struct lease *l, const struct lease *before)
 {
@@ -38,12 +44,16 @@ static void write_lease(struct writer *w, instant at, const struct lease *l,
                         const struct lease *before)
 {
     bool same = has_names_of(l, before);
+    bool whole = l->length.ms == l->end.ms - at.ms;
     writer_id(w, l->id);
     writer_varint(w, l->run);
     writer_varint(w, l->token);
     writer_zigzag(w, at.ms - l->taken_at.ms);
     writer_zigzag(w, l->end.ms - at.ms);
-    writer_byte(w, !same);
+    writer_byte(w, (same ? 0 : LEASE_NAMES) | (l->confirmed ? LEASE_CONFIRMED : 0) |
+                       (whole ? 0 : LEASE_LENGTH));
+    if (!whole)
+        writer_zigzag(w, l->length.ms);
     if (same)
         return;
     writer_text(w, l->worker);
@@ -126,7 +136,7 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
 
 bool record_is_leases(struct str value)
 {
-    return value.len > 0 && value.at[0] == LEASES_VERSION;
+    return value.len > 0 && value.at[0] > RECORD_VERSION && value.at[0] <= LEASES_VERSION;
 }
 
 /* So many ms before or after `at`. */
@@ -143,7 +153,7 @@ static instant read_moved(struct reader *r, const char *part, instant at, bool b
 }
 
 /* l is the lease before it, and then this one. */
-static void read_lease(struct reader *r, instant at, struct lease *l)
+static void read_lease(struct reader *r, unsigned version, instant at, struct lease *l)
 {
     const struct lease before = *l;
     l->id = reader_id(r);
@@ -151,7 +161,14 @@ static void read_lease(struct reader *r, instant at, struct lease *l)
     l->token = reader_varint(r, "token", UINT64_MAX);
     l->taken_at = read_moved(r, "taken_at", at, true);
     l->end = read_moved(r, "lease_end", at, false);
-    if (!reader_byte(r, "names", 1))
+    unsigned flags = reader_byte(
+        r, "flags", version > 2 ? LEASE_NAMES | LEASE_CONFIRMED | LEASE_LENGTH : LEASE_NAMES);
+    /* A record of version 2 that is not of the turn of the claim is of a renewal. */
+    l->confirmed = version > 2 ? flags & LEASE_CONFIRMED : l->taken_at.ms != at.ms;
+    l->length = instant_diff(l->end, at);
+    if (flags & LEASE_LENGTH)
+        l->length.ms = reader_zigzag(r, "length");
+    if (!(flags & LEASE_NAMES))
         return;
     l->worker = reader_text(r, "worker");
     l->node = reader_text(r, "node");
@@ -166,17 +183,17 @@ struct err record_read_leases(struct str value, void (*each)(void *ctx, const st
     unsigned version;
     struct lease lease = {0};
     TRY(record_read_version(&r, "leases", LEASES_VERSION, &version));
-    if (version != LEASES_VERSION)
+    if (version <= RECORD_VERSION)
         reader_fault(&r, "version");
     instant at = reader_instant(&r, "at");
     uint64_t count = reader_varint(&r, "count", UINT64_MAX);
     struct reader again = r;
     for (uint64_t i = 0; i < count && !r.bad; i++)
-        read_lease(&r, at, &lease);
+        read_lease(&r, version, at, &lease);
     TRY(record_finish(&r, "leases"));
     lease = (struct lease){0};
     for (uint64_t i = 0; i < count; i++) {
-        read_lease(&again, at, &lease);
+        read_lease(&again, version, at, &lease);
         each(ctx, &lease);
     }
     return err_none();
@@ -191,7 +208,7 @@ struct err record_read_ended(struct str value, struct id *id, enum depend_end *e
     return record_finish(&r, "ended");
 }
 
-#define CLOCK_VERSION 2 /* 1 has no number of an event */
+#define CLOCK_VERSION 3 /* 1 has no number of an event, 2 has no ticks */
 
 static void write_clock(struct writer *w, const struct record_clock *c)
 {
@@ -203,6 +220,9 @@ static void write_clock(struct writer *w, const struct record_clock *c)
     writer_opt(w, c->from.ms);
     if (instant_is_set(c->from))
         writer_id(w, c->next);
+    writer_varint(w, c->boot);
+    if (c->boot)
+        writer_varint(w, (uint64_t)c->ticks);
 }
 
 void record_put_clock(struct batch *b, const struct record_clock *clock)
@@ -221,5 +241,7 @@ struct err record_read_clock(struct str value, struct record_clock *c)
     c->turned_events = reader_varint(&r, "turned_events", UINT64_MAX);
     c->from = reader_instant(&r, "from");
     c->next = instant_is_set(c->from) ? reader_id(&r) : (struct id){0};
+    c->boot = version > 2 ? reader_varint(&r, "boot", UINT64_MAX) : 0;
+    c->ticks = c->boot ? (int64_t)reader_varint(&r, "ticks", INT64_MAX) : 0;
     return record_finish(&r, "clock");
 }

@@ -96,6 +96,8 @@ static const char *reason_created(const struct tc_task *t, uint32_t index)
         return "retry";
     case OUTCOME_INTERMITTENT_TASK:
         return instant_is_set(before->retry_at) ? "task-retry" : "rerun";
+    case OUTCOME_EXPIRED: /* or it was charged to nobody */
+        return instant_is_set(before->retry_at) || before->attempt == 0 ? "retry" : "rerun";
     default:
         return instant_is_set(before->retry_at) ? "retry" : "rerun";
     }

@@ -163,18 +163,194 @@ static void a_clock_that_is_far_behind_is_not_waited_for(void **state)
     assert_int_equal(embedded_now(y->b).ms, start.ms + 2 * HOUR + 10 * SECOND);
 }
 
-static void a_jump_ahead_is_told(void **state)
+/* Nothing that the jump alone makes due is, and time heals by itself. */
+static void a_jump_ahead_is_not_followed(void **state)
 {
     Y;
     begin(y);
     pass(y, 10 * HOUR);
     assert_int_equal(clock_of(y).jump.ms, 0);
+    instant start = y->now;
+    struct id soon = add(y, "q", instant_add(start, (span){10 * SECOND}));
+    struct id later = add(y, "q", instant_add(start, (span){HOUR / 2}));
     y->now.ms += HOUR;
     yard_settle(y);
     struct clock_state c = clock_of(y);
+    assert_true(c.off);
+    assert_int_equal(c.now.ms, start.ms);
+    assert_int_equal(c.wall.ms, start.ms + HOUR);
     assert_int_equal(c.jump.ms, HOUR);
     assert_int_equal(c.jumped_at.ms, y->now.ms);
-    assert_int_equal(c.ahead.ms, 0);
+    assert_int_equal(c.ahead.ms, -HOUR);
+    instant due;
+    assert_true(backend_next_due(y->b, &due)); /* by the clock that the caller uses for waiting */
+    assert_int_equal(due.ms, y->now.ms + 10 * SECOND);
+    pass(y, 10 * SECOND);
+    assert_int_equal(yard_status(y, soon), STATUS_READY);
+    assert_int_equal(yard_status(y, later), STATUS_SCHEDULED);
+    y->now.ms -= HOUR;
+    yard_settle(y);
+    c = clock_of(y);
+    assert_true(!c.off && c.ahead.ms == 0);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + 10 * SECOND);
+}
+
+static void a_jump_of_the_limit_is_followed(void **state)
+{
+    Y;
+    begin(y);
+    instant start = y->now;
+    y->now.ms += LIMIT.ms;
+    yard_settle(y);
+    assert_true(!clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + LIMIT.ms);
+    y->now.ms += LIMIT.ms + 1;
+    yard_settle(y);
+    assert_true(clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + LIMIT.ms);
+}
+
+/* Whoever says that the clock is right lets time follow it. */
+static void a_reset_follows_a_clock_that_is_ahead(void **state)
+{
+    Y;
+    begin(y);
+    instant start = y->now;
+    struct id id = add(y, "q", instant_add(start, (span){HOUR / 2}));
+    y->now.ms += HOUR;
+    yard_settle(y);
+    struct look l = reset(y);
+    assert_ok(l.err);
+    assert_int_equal(l.reset.from.ms, start.ms);
+    assert_int_equal(l.reset.to.ms, start.ms + HOUR);
+    assert_int_equal(l.reset.corrected, 0);
+    assert_true(!clock_of(y).off);
+    assert_int_equal(clock_of(y).jump.ms, 0);
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+}
+
+/* --- over a restart --- */
+
+static void start_again(struct yard *y, uint64_t boot, instant reference)
+{
+    yard_settle(y);
+    backend_free(y->b);
+    struct env env = yard_env(y);
+    env.boot = boot;
+    env.reference = reference;
+    assert_ok(embedded_new(&y->settings, &env, &y->b));
+    yard_settle(y);
+}
+
+static void a_clock_that_jumped_while_the_server_was_down_is_known(void **state)
+{
+    Y;
+    begin(y);
+    start_again(y, 7, (instant){0});
+    instant start = y->now;
+    struct id id = add(y, "q", instant_add(start, (span){2 * HOUR}));
+    y->now.ms += YEAR;
+    ticks += HOUR * (int64_t)1000;
+    start_again(y, 7, (instant){0});
+    assert_true(clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + HOUR);
+    assert_int_equal(yard_status(y, id), STATUS_SCHEDULED);
+    /* Still so at the next start; and after another start of the machine there is no telling. */
+    start_again(y, 7, (instant){0});
+    assert_true(clock_of(y).off);
+    start_again(y, 8, (instant){0});
+    assert_true(!clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, y->now.ms);
+}
+
+static void a_server_that_was_away_for_long_goes_by_the_clock(void **state)
+{
+    Y;
+    begin(y);
+    start_again(y, 7, (instant){0});
+    (void)yard_add(y, "q");
+    y->now.ms += YEAR;
+    ticks += YEAR * 1000;
+    start_again(y, 7, (instant){0});
+    assert_true(!clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, y->now.ms);
+}
+
+/* The clock of the next of several servers, and PostgreSQL's. */
+static void a_reference_judges_the_clock_of_a_start(void **state)
+{
+    Y;
+    begin(y);
+    instant start = y->now;
+    struct id id = add(y, "q", instant_add(start, (span){2 * HOUR}));
+    y->now.ms += YEAR;
+    start_again(y, 9, instant_add(start, (span){HOUR}));
+    assert_true(clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + HOUR);
+    assert_int_equal(yard_status(y, id), STATUS_SCHEDULED);
+    start_again(y, 10, instant_add(y->now, (span){-LIMIT.ms}));
+    assert_true(!clock_of(y).off);
+    assert_int_equal(embedded_now(y->b).ms, y->now.ms);
+}
+
+/* --- leases --- */
+
+static struct id claim_for_good(struct yard *y, uint64_t *token)
+{
+    struct id id = yard_add(y, "leased");
+    struct answer a = {0};
+    yard_claim(y, "leased", 1, (span){0}, &a);
+    yard_settle(y);
+    assert_int_equal(a.count, 1);
+    *token = a.tokens[0];
+    struct command renew = {.kind = CMD_RENEW};
+    renew.renew.run = (struct run_ref){.id = id, .token = *token};
+    renew.renew.lease = ANSWERS_LEASE;
+    a = (struct answer){0};
+    yard_ask(y, renew, &a);
+    assert_ok(a.err);
+    return id;
+}
+
+/* Of a process that is stopped, as of one that is started again. */
+static void leases_get_a_grace_after_a_time_without_answers(void **state)
+{
+    Y;
+    begin(y);
+    y->settings.lease_grace = (span){20 * SECOND};
+    yard_restart(y);
+    uint64_t token;
+    struct id id = claim_for_good(y, &token);
+    y->now.ms += HOUR;
+    ticks += HOUR * (int64_t)1000;
+    yard_settle(y); /* the process was stopped */
+    assert_int_equal(state_of(y, id).status, STATUS_IN_FLIGHT);
+    assert_int_equal(state_of(y, id).lease_end.ms, y->now.ms + 20 * SECOND);
+    y->now.ms += HOUR;
+    ticks += HOUR * (int64_t)1000;
+    yard_crash(y);
+    yard_settle(y);
+    assert_int_equal(state_of(y, id).lease_end.ms, y->now.ms + 20 * SECOND);
+    pass(y, 20 * SECOND);
+    assert_int_equal(state_of(y, id).status, STATUS_READY);
+    assert_int_equal(state_of(y, id).attempts, 1);
+}
+
+/* Time that stands still, and a step that is followed. */
+static void leases_go_by_the_steady_clock(void **state)
+{
+    Y;
+    begin(y);
+    uint64_t token;
+    struct id id = claim_for_good(y, &token);
+    y->now.ms += LIMIT.ms;
+    yard_settle(y);
+    pass(y, ANSWERS_LEASE.ms - 1);
+    assert_int_equal(state_of(y, id).status, STATUS_IN_FLIGHT);
+    y->now.ms -= LIMIT.ms;
+    ticks += 1000;
+    yard_settle(y);
+    assert_int_equal(state_of(y, id).status, STATUS_READY);
 }
 
 /* --- setting it back --- */
@@ -191,8 +367,7 @@ static struct scene in_the_future(struct yard *y)
     struct scene s = {.right = y->now};
     struct answer a = {0};
     put_cron(y);
-    y->now.ms += YEAR;
-    yard_settle(y);
+    pass(y, YEAR);
     s.waiting = yard_add(y, "fails");
     struct backend_claim *c = yard_claim(y, "fails", 1, (span){0}, &a);
     (void)c;
@@ -272,7 +447,7 @@ static void a_reset_goes_on_after_a_crash(void **state)
     /* As the first batch of a reset leaves it. */
     struct batch batch = {0};
     struct record_clock record = {s.right, 0, s.right, 0, instant_add(s.right, (span){YEAR}),
-                                  {0, 0}};
+                                  {0, 0},  0, 0};
     record_put_clock(&batch, &record);
     backend_free(y->b);
     store_commit(y->store, &batch, true);
@@ -466,7 +641,14 @@ int main(void)
         TEST(time_does_not_go_back_over_a_restart),
         TEST(a_clock_that_is_a_little_behind_is_waited_for),
         TEST(a_clock_that_is_far_behind_is_not_waited_for),
-        TEST(a_jump_ahead_is_told),
+        TEST(a_jump_ahead_is_not_followed),
+        TEST(a_jump_of_the_limit_is_followed),
+        TEST(a_reset_follows_a_clock_that_is_ahead),
+        TEST(a_clock_that_jumped_while_the_server_was_down_is_known),
+        TEST(a_server_that_was_away_for_long_goes_by_the_clock),
+        TEST(a_reference_judges_the_clock_of_a_start),
+        TEST(leases_get_a_grace_after_a_time_without_answers),
+        TEST(leases_go_by_the_steady_clock),
         TEST(a_reset_mends_what_a_wrong_clock_has_done),
         TEST(cron_ticks_by_the_time_that_it_is_set_back_to),
         TEST(a_reset_goes_on_after_a_crash),

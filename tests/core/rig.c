@@ -306,6 +306,12 @@ struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint
     return open_taker(r, name, queue, &spec);
 }
 
+void rig_confirm(struct rig *r, struct id id)
+{
+    instant end;
+    assert_ok(engine_renew(r->e, r->now, (struct run_ref){.id = id}, RIG_LEASE, &end));
+}
+
 /* --- turns --- */
 
 void rig_turn(struct rig *r)

@@ -138,6 +138,8 @@ struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint
 /* The same, on a node. */
 struct taker *rig_stream_on(struct rig *r, const char *node, const char *queue, uint32_t prefetch);
 #define RIG_LEASE ((span){60000})
+/* The holder of a claim renews its lease. */
+void rig_confirm(struct rig *r, struct id id);
 
 /* Fires what is due, dispatches, checks the engine's promises. */
 void rig_turn(struct rig *r);

@@ -214,6 +214,7 @@ static void a_patched_lease_is_kept_over_a_restart_and_still_runs_out(void **sta
     struct taker *t;
     struct id id = held(r, true, &t);
     struct patch p = {.set = PATCH_QUEUE, .queue = STR("p")};
+    rig_confirm(r, id);
     patched(r, id, &p);
     rig_restart(r);
     assert_int_equal(rig_count(r, "p", STATUS_IN_FLIGHT), 1);

@@ -174,6 +174,7 @@ static void an_expired_lease_takes_it_away(void **state)
     R;
     struct id again = granted(r, "q", JOB_PRIORITY_DEFAULT);
     assert_next(r, "q", again);
+    rig_confirm(r, again);
     rig_turn_after(r, RIG_LEASE.ms);
     assert_int_equal(rig_status(r, again), STATUS_READY);
     assert_int_equal(rig_read(r, again)->state.extras.granted, 0);

@@ -26,12 +26,18 @@ static void break_stream(struct rig *r, struct id id)
     rig_turn(r);
 }
 
-static void let_lease_expire(struct rig *r, struct id id)
+static void claim(struct rig *r, struct id id)
 {
     rig_clear(r);
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);
     rig_assert_got(r, id);
+}
+
+static void let_lease_expire(struct rig *r, struct id id)
+{
+    claim(r, id);
+    rig_confirm(r, id);
     rig_turn_after(r, RIG_LEASE.ms);
 }
 
@@ -216,8 +222,8 @@ static void a_lease_that_ran_out_while_the_server_was_down_does_not_count(void *
     R;
     limit(r, 1);
     struct id id = rig_add(r, "q");
-    rig_claim(r, "c", "q", 1, (span){0});
-    rig_turn(r);
+    claim(r, id);
+    rig_confirm(r, id);
     r->now.ms += RIG_LEASE.ms;
     rig_restart(r);
     rig_turn(r);
@@ -226,6 +232,100 @@ static void a_lease_that_ran_out_while_the_server_was_down_does_not_count(void *
     assert_int_equal(rig_read(r, id)->state.losses, 0);
     let_lease_expire(r, id);
     assert_poison(r, id, "dead: its worker was lost in 1 run");
+}
+
+/* --- claims of which nobody said a word --- */
+
+static void check_uncharged(struct rig *r, struct id id, uint32_t run, const char *reason)
+{
+    const struct job_state *s = &rig_read(r, id)->state;
+    assert_int_equal(s->status, STATUS_READY);
+    assert_int_equal(s->attempts, 0);
+    assert_true(str_eq(s->reason, str_from(reason)));
+    assert_int_equal(rig_run(r, id, run)->outcome, OUTCOME_EXPIRED);
+    assert_int_equal(rig_run(r, id, run)->attempt, 0);
+    assert_true(str_eq(rig_run(r, id, run)->reason, s->reason));
+}
+
+static const char *UNSAID = "ready again: the claim ran out before its worker said anything";
+static const char *CUT_OFF =
+    "ready again: the server was started again before its worker said anything";
+
+static void a_claim_of_which_nobody_says_a_word_is_charged_to_nobody(void **state)
+{
+    R;
+    limit(r, 3);
+    struct enqueue spec = rig_spec("q");
+    spec.retry_limit = 0;
+    struct id id = rig_add_spec(r, &spec);
+    for (uint32_t i = 0; i < 2; i++) {
+        claim(r, id);
+        rig_turn_after(r, RIG_LEASE.ms);
+        check_uncharged(r, id, i, UNSAID);
+        assert_int_equal(rig_read(r, id)->state.losses, i + 1);
+    }
+    claim(r, id);
+    rig_turn_after(r, RIG_LEASE.ms);
+    assert_poison(r, id, "dead: its worker was lost in 3 runs in a row");
+}
+
+static void without_a_limit_such_claims_are_free_for_a_while(void **state)
+{
+    R;
+    limit(r, 0);
+    struct enqueue spec = rig_spec("q");
+    spec.retry_limit = 0;
+    struct id id = rig_add_spec(r, &spec);
+    for (uint32_t i = 0; i < 5; i++) {
+        claim(r, id);
+        rig_turn_after(r, RIG_LEASE.ms);
+        check_uncharged(r, id, i, UNSAID);
+    }
+    claim(r, id);
+    rig_turn_after(r, RIG_LEASE.ms);
+    assert_int_equal(rig_status(r, id), STATUS_DEAD);
+    assert_int_equal(rig_read(r, id)->state.resolution, RESOLUTION_CLAIM_EXPIRED);
+}
+
+static void a_claim_that_a_restart_cut_off_does_not_even_count(void **state)
+{
+    R;
+    limit(r, 1);
+    struct enqueue spec = rig_spec("q");
+    spec.retry_limit = 0;
+    struct id id = rig_add_spec(r, &spec);
+    for (uint32_t i = 0; i < 9; i++) {
+        claim(r, id);
+        rig_restart(r);
+        rig_turn_after(r, RIG_LEASE.ms);
+        check_uncharged(r, id, i, CUT_OFF);
+        assert_int_equal(rig_read(r, id)->state.losses, 0);
+    }
+}
+
+/* A renewal and progress are words, before a restart, too; and also those of an earlier process. */
+static void whoever_said_a_word_is_charged_after_a_restart_too(void **state)
+{
+    R;
+    limit(r, 0);
+    struct enqueue spec = rig_spec("q");
+    spec.retry_limit = 0;
+    const struct news news = {.has_progress = true, .progress = 0.5};
+    for (int how = 0; how < 2; how++) {
+        struct id id = rig_add_spec(r, &spec);
+        claim(r, id);
+        rig_turn(r);
+        if (how == 0)
+            rig_confirm(r, id);
+        else
+            assert_ok(engine_note(r->e, r->now, (struct run_ref){.id = id}, &news));
+        rig_turn(r);
+        for (int i = 0; i < 2; i++)
+            rig_restart(r);
+        rig_turn_after(r, RIG_LEASE.ms);
+        assert_int_equal(rig_status(r, id), STATUS_DEAD);
+        assert_int_equal(rig_read(r, id)->state.attempts, 1);
+    }
 }
 
 static void without_a_limit_no_number_of_losses_ends_a_job(void **state)
@@ -306,6 +406,10 @@ int main(void)
         TEST(a_stop_of_the_server_keeps_the_losses_so_far),
         TEST(a_lease_that_ran_out_while_the_server_was_down_does_not_count),
         TEST(without_a_limit_no_number_of_losses_ends_a_job),
+        TEST(a_claim_of_which_nobody_says_a_word_is_charged_to_nobody),
+        TEST(without_a_limit_such_claims_are_free_for_a_while),
+        TEST(a_claim_that_a_restart_cut_off_does_not_even_count),
+        TEST(whoever_said_a_word_is_charged_after_a_restart_too),
         TEST(a_job_brought_back_has_all_its_losses_again),
         TEST(a_poisoned_job_whose_retention_is_0_is_gone_at_once),
     };

@@ -89,12 +89,72 @@ static void a_lease_that_ran_out_while_the_server_was_down_expires_at_once(void 
     R;
     struct enqueue spec = rig_spec("q");
     struct id id = claim_one(r, &spec);
+    rig_confirm(r, id);
+    rig_turn(r);
     r->now.ms += RIG_LEASE.ms;
     rig_restart(r);
     rig_turn(r);
     assert_int_equal(rig_status(r, id), STATUS_READY);
     assert_int_equal(rig_read(r, id)->state.attempts, 1);
     assert_int_equal(rig_run(r, id, 0)->outcome, OUTCOME_EXPIRED);
+}
+
+/* As its holder could not renew it until the server answered. */
+static void a_grace_makes_leases_last_as_long_as_they_were_granted_for(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    struct id id = claim_one(r, &spec);
+    rig_confirm(r, id);
+    rig_turn(r);
+    for (int64_t most = RIG_LEASE.ms / 2; most <= 2 * RIG_LEASE.ms; most *= 4) {
+        int64_t grace = most < RIG_LEASE.ms ? most : RIG_LEASE.ms;
+        r->now.ms += 5 * RIG_LEASE.ms;
+        rig_restart(r);
+        engine_leases_grace(r->e, r->now, (span){most});
+        assert_int_equal(rig_read(r, id)->state.lease_end.ms, r->now.ms + grace);
+        rig_turn_after(r, grace - 1);
+        assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+        if (most < RIG_LEASE.ms)
+            rig_confirm(r, id);
+        rig_turn(r);
+    }
+    rig_turn_after(r, 1);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    assert_int_equal(rig_read(r, id)->state.attempts, 1);
+}
+
+static void a_grace_shortens_no_lease(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    struct id id = claim_one(r, &spec);
+    instant end = rig_read(r, id)->state.lease_end;
+    engine_leases_grace(r->e, r->now, (span){RIG_LEASE.ms / 2});
+    assert_int_equal(rig_read(r, id)->state.lease_end.ms, end.ms);
+    engine_leases_grace(r->e, r->now, (span){0});
+    assert_int_equal(rig_read(r, id)->state.lease_end.ms, end.ms);
+}
+
+/* A step of the wall clock that time follows. */
+static void leases_are_counted_by_the_steady_time(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    struct id id = claim_one(r, &spec);
+    rig_confirm(r, id);
+    r->now.ms += RIG_LEASE.ms;
+    engine_set_lead(r->e, RIG_LEASE);
+    rig_turn_after(r, RIG_LEASE.ms - 1);
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+    assert_int_equal(rig_read(r, id)->state.lease_end.ms, r->now.ms + 1);
+    instant due;
+    assert_true(engine_next_due(r->e, &due));
+    assert_int_equal(due.ms, r->now.ms + 1);
+    /* Time stands still until the wall clock has caught up. */
+    engine_set_lead(r->e, (span){RIG_LEASE.ms - 1});
+    rig_turn(r);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
 }
 
 static void ended_jobs_are_kept_and_purged_in_time(void **state)
@@ -283,6 +343,9 @@ int main(void)
         TEST(a_retry_still_waits_with_its_attempts),
         TEST(a_leased_job_stays_with_its_claimer),
         TEST(a_lease_that_ran_out_while_the_server_was_down_expires_at_once),
+        TEST(a_grace_makes_leases_last_as_long_as_they_were_granted_for),
+        TEST(a_grace_shortens_no_lease),
+        TEST(leases_are_counted_by_the_steady_time),
         TEST(ended_jobs_are_kept_and_purged_in_time),
         TEST(a_streams_run_is_recorded_as_lost_once),
         TEST(runs_of_one_take_that_had_ended_are_left_alone),

@@ -295,6 +295,7 @@ static void an_expired_lease_frees_the_job_at_once_and_uses_a_retry(void **state
     struct enqueue spec = rig_spec("q");
     spec.retry_limit = 3;
     struct id id = claim_one(r, &spec);
+    rig_confirm(r, id);
     rig_turn_after(r, RIG_LEASE.ms - 1);
     assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
     rig_turn_after(r, 1);
@@ -317,9 +318,11 @@ static void leases_that_ran_out_too_often_end_the_job(void **state)
     struct enqueue spec = rig_spec("q");
     spec.retry_limit = 1;
     struct id id = claim_one(r, &spec);
+    rig_confirm(r, id);
     rig_turn_after(r, RIG_LEASE.ms);
     rig_claim(r, "again", "q", 1, (span){0});
     rig_turn(r);
+    rig_confirm(r, id);
     rig_turn_after(r, RIG_LEASE.ms);
     const struct job *job = rig_read(r, id);
     assert_int_equal(job->state.status, STATUS_DEAD);

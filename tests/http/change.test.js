@@ -327,7 +327,7 @@ describe('a patch of a job in flight', () => {
 
     it('counts_when_its_lease_runs_out', async () => {
         const { id, queue } = await server.enqueue({ queue: queueName() });
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         const to = queueName();
         await patch(server, `/jobs/${id}`, { queue: to, priority: 7 });
         const job = await server.claimOne(to);

@@ -281,7 +281,7 @@ describe('a lease', () => {
     async function claimShort(fields = {}) {
         const queue = queueName();
         await server.enqueue({ queue, ...fields });
-        return server.claimOne(queue, { lease_ms: 100, worker: 'slow' });
+        return server.claimConfirmed(queue, { lease_ms: 100, worker: 'slow' });
     }
 
     // A short claim that was renewed before its end was reached, however slow this machine is.
@@ -322,6 +322,22 @@ describe('a lease', () => {
         const again = await server.claimOne(claimed.queue);
         assert.equal(again.run, 1);
         assert.equal(again.attempts, 1);
+    });
+
+    it('that_runs_out_before_any_word_of_its_worker_is_charged_to_nobody', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retry_limit: 0 });
+        await server.claimOne(queue, { lease_ms: 100 });
+        const job = await expired(id);
+        assert.equal(job.status, 'ready');
+        assert.equal(job.attempts, 0);
+        assert.equal(job.losses, 1);
+        const [run] = await server.runs(id);
+        assert.equal(run.outcome, 'claim-expired');
+        assert.equal(run.attempt, undefined);
+        assert.match(run.reason, /before its worker said anything/);
+        const again = await server.claimOne(queue, { lease_ms: 60000 });
+        assert.equal((await server.post(`/jobs/${id}/success`, { token: again.token })).status, 204);
     });
 
     it('that_runs_out_after_the_last_retry_makes_the_job_dead', async () => {

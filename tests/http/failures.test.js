@@ -103,7 +103,7 @@ describe('failures that are alike', () => {
     it('include_leases_that_ran_out', async () => {
         const queue = queueName();
         await server.enqueue({ queue, retry_limit: 1 });
-        await server.claimOne(queue, { worker: 'one', lease_ms: 100 });
+        await server.claimConfirmed(queue, { worker: 'one', lease_ms: 100 });
         await server.claimOne(queue, { worker: 'two' });
         const [g] = await groupsOf(server, `queue=${queue}`);
         assert.deepEqual([g.outcome, g.error_type], ['claim-expired', 'claim-expired']);

@@ -361,6 +361,13 @@ class Server {
         return res.json.jobs;
     }
 
+    // Its lease, which ends after lease_ms, was renewed: whoever lets it expire is charged.
+    async claimConfirmed(queue, fields) {
+        const job = await this.claimOne(queue, { ...fields, lease_ms: 60000 });
+        const res = await this.post(`/jobs/${job.id}/renew`, { token: job.token, lease_ms: fields.lease_ms });
+        return { ...job, ...res.json };
+    }
+
     async claimOne(queue, fields = {}) {
         const jobs = await this.claim({ queues: [queue], count: 1, wait_ms: 20000, ...fields });
         assert.equal(jobs.length, 1, `a job to claim in ${queue}`);

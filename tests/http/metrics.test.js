@@ -441,7 +441,7 @@ describe('what is watched of a queue', () => {
         stream.close();
         await until(async () => of(await scrape(server), 'tenax_runs_lost_total', 'b') === 1);
         assert.equal(of(await scrape(server), 'tenax_leases_expired_total', 'b'), 0);
-        await server.claimOne('b', { lease_ms: 100 });
+        await server.claimConfirmed('b', { lease_ms: 100 });
         await until(async () => of(await scrape(server), 'tenax_leases_expired_total', 'b') === 1);
         assert.ok(of(await scrape(server), 'tenax_queue_wait_seconds_count', 'b') >= 1);
     });

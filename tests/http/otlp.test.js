@@ -205,7 +205,7 @@ describe('spans of a job', () => {
         assert.deepEqual(runs.map((span) => [span.at['tenax.outcome'], span.status?.code]),
             [['worker-lost', ERROR], ['canceled', undefined]]);
         const expired = await enqueue(server, queue);
-        await server.claimOne(queue, { lease_ms: 100 });
+        await server.claimConfirmed(queue, { lease_ms: 100 });
         const [run0] = named(await collector.of(expired.id, 3), 'run');
         assert.deepEqual([run0.at['error.type'], run0.status.code],
             [run0.at['tenax.outcome'], ERROR]);

@@ -17,7 +17,7 @@ async function breakStream(server, queue, id) {
 }
 
 async function letLeaseExpire(server, queue, id) {
-    const job = await server.claimOne(queue, { lease_ms: 100 });
+    const job = await server.claimConfirmed(queue, { lease_ms: 100 });
     assert.equal(job.id, id);
     await until(async () => (await server.job(id)).status !== 'in_flight', 'the lease runs out');
 }

@@ -526,7 +526,7 @@ describe('a job with retry policies', () => {
         await server.claimOne(queue);
         const at = Date.now() - 1000;
         assert.match((await fail(server, id, { retry_at: at })).reason, /when the worker asked/);
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         await ended(id, 2, 'ready');
         const { token } = await server.claimOne(queue);
         const dead = await fail(server, id, { retry_at: at, token });
@@ -534,7 +534,7 @@ describe('a job with retry policies', () => {
 
         await change(server, { globalMaxRetries: 0 });
         const stopped = await server.enqueue({ queue, ...quick });
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         const expired = await ended(stopped.id, 1, 'dead');
         assert.equal(expired.resolution, 'claim-expired');
         assert.match(expired.reason, /the lease ran out and globalMaxRetries is 0/);
@@ -558,11 +558,11 @@ describe('a job with retry policies', () => {
         });
         await attach(server, queue, ['leases']);
         const { id } = await server.enqueue({ queue, retry_limit: 0 });
-        await server.claimOne(queue, { lease_ms: 1000, node: 'n1' });
+        await server.claimConfirmed(queue, { lease_ms: 1000, node: 'n1' });
         const again = await ended(id, 1, 'ready');
         assert.match(again.reason,
             /^retry 1 of 1 by rule 1 of policy leases \(LeaseExpired\), at once, not on the same node$/);
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         const dead = await ended(id, 2, 'dead');
         assert.equal(dead.resolution, 'claim-expired');
         assert.match(dead.reason, /^dead: rule 1 of policy leases \(LeaseExpired\) allows 1 retry$/);
@@ -601,10 +601,10 @@ describe('a job with retry policies', () => {
         const { id } = await server.enqueue({ queue, retry_limit: 1 });
         await server.claimOne(queue);
         assert.equal((await fail(server, id, { condition: 'Evicted' })).status, 'ready');
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         const again = await ended(id, 2, 'ready');
         assert.match(again.reason, /^retry 1 of 1, the lease ran out, at once/);
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         const dead = await ended(id, 3, 'dead');
         assert.equal(dead.resolution, 'claim-expired');
         assert.match(dead.reason, /the lease ran out and the only retry is used up/);

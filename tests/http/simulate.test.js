@@ -59,7 +59,7 @@ describe('a simulation', () => {
     it('leaves_claims_that_expired_to_the_limits_of_the_job', async () => {
         const queue = queueName();
         const { id } = await server.enqueue({ queue, retry_limit: 0 });
-        await server.claimOne(queue, { lease_ms: 1000 });
+        await server.claimConfirmed(queue, { lease_ms: 1000 });
         await until(async () => (await server.job(id)).status === 'dead', 'its claim expires');
         const stored = await simulate({
             policies: [policy('all', { defaultAction: 'Retry' })], queues: [queue],

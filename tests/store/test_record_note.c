@@ -123,6 +123,7 @@ static void check_clock(const struct record_clock *c, const char *golden)
     assert_int_equal(back.turned_events, c->turned_events);
     assert_int_equal(back.from.ms, c->from.ms);
     assert_true(id_eq(back.next, c->next));
+    assert_true(back.boot == c->boot && back.ticks == c->ticks);
     for (size_t len = 0; len < value.len; len++)
         assert_code(record_read_clock((struct str){value.at, len}, &back), ERR_CORRUPT);
     batch_fini(&b);
@@ -131,11 +132,12 @@ static void check_clock(const struct record_clock *c, const char *golden)
 static void the_bytes_of_a_clock_are_pinned(void **state)
 {
     (void)state;
-    const struct record_clock still = {{300}, 0, INSTANT_NONE, 0, INSTANT_NONE, {0, 0}};
-    const struct record_clock turning = {{300}, 300, {300}, 5, {1000}, ID};
-    check_clock(&still, "02ad0200000000");
-    check_clock(&turning, "02ad02ac02ad0205e907"
-                          "0123456789abcdeffedcba9876543210");
+    const struct record_clock still = {{300}, 0, INSTANT_NONE, 0, INSTANT_NONE, {0, 0}, 0, 0};
+    const struct record_clock turning = {{300}, 300, {300}, 5, {1000}, ID, 129, 7};
+    check_clock(&still, "03ad020000000000");
+    check_clock(&turning, "03ad02ac02ad0205e907"
+                          "0123456789abcdeffedcba9876543210"
+                          "810107");
     static const char first[] = "\x01\xad\x02\xad\x02\x05\0";
     struct record_clock back;
     assert_int_equal(record_read_clock((struct str){first, sizeof first - 1}, &back).code, ERR_OK);
@@ -146,9 +148,9 @@ static void the_bytes_of_a_clock_are_pinned(void **state)
 }
 
 static const struct lease LEASES[] = {
-    {{1, 2}, 0, 0x81, {1700000000000}, {1700000030000}, {"w", 1}, {"n1", 2}},
-    {{3, 4}, 300, UINT64_MAX, {1699999999999}, {1700000000000}, {"w", 1}, {"n1", 2}},
-    {{5, 6}, 1, 1, {1700000000001}, {1699999999999}, {"w", 1}, {"", 0}},
+    {{1, 2}, 0, 0x81, {1700000000000}, {1700000030000}, {30000}, false, {"w", 1}, {"n1", 2}},
+    {{3, 4}, 300, UINT64_MAX, {1699999999999}, {1700000000000}, {0}, true, {"w", 1}, {"n1", 2}},
+    {{5, 6}, 1, 1, {1700000000001}, {1699999999999}, {7}, true, {"w", 1}, {"", 0}},
 };
 
 static void check_lease(void *ctx, const struct lease *l)
@@ -157,7 +159,16 @@ static void check_lease(void *ctx, const struct lease *l)
     const struct lease *want = &LEASES[(*seen)++];
     assert_true(id_eq(l->id, want->id) && l->run == want->run && l->token == want->token);
     assert_true(l->taken_at.ms == want->taken_at.ms && l->end.ms == want->end.ms);
+    assert_true(l->length.ms == want->length.ms && l->confirmed == want->confirmed);
     assert_true(str_eq(l->worker, want->worker) && str_eq(l->node, want->node));
+}
+
+static void check_renewed(void *ctx, const struct lease *l)
+{
+    (void)ctx;
+    assert_true(l->confirmed);
+    assert_int_equal(l->length.ms, 30000);
+    assert_int_equal(l->taken_at.ms, 1700000000000 - 5);
 }
 
 static void the_bytes_of_leases_are_pinned(void **state)
@@ -171,7 +182,7 @@ static void the_bytes_of_leases_are_pinned(void **state)
     struct record_key key = record_takes_key(7);
     struct str value = batch_find(&b, record_key_view(&key))->value;
     hex(value, text);
-    assert_string_equal(text, "0281d095ffbc3103"
+    assert_string_equal(text, "0381d095ffbc3103"
                               "00000000000000010000000000000002"
                               "00"
                               "8101"
@@ -185,18 +196,24 @@ static void the_bytes_of_leases_are_pinned(void **state)
                               "ffffffffffffffffff01"
                               "02"
                               "00"
-                              "00"
+                              "02"
                               "00000000000000050000000000000006"
                               "01"
                               "01"
                               "01"
                               "01"
-                              "01"
+                              "07"
+                              "0e"
                               "0177"
                               "00");
     assert_true(record_is_leases(value));
     assert_ok(record_read_leases(value, check_lease, &seen));
     assert_int_equal(seen, 3);
+    /* As version 2 has them: a lease that was granted before its record was renewed. */
+    const char before[] = "\x02\x81\xd0\x95\xff\xbc\x31\x01"
+                          "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2"
+                          "\x00\x81\x01\x0a\xe0\xd4\x03\x00";
+    assert_ok(record_read_leases((struct str){before, sizeof before - 1}, check_renewed, NULL));
     /* An older tenax, which knows only takes, refuses it. */
     assert_code(record_read_takes(value, &at, NULL, NULL), ERR_VERSION);
     for (size_t len = 1; len < value.len; len++)

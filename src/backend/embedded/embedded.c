@@ -440,6 +440,7 @@ static struct err turn(struct backend *base)
         TRY(try_reopen(b));
     if (b->hurt)
         return mended(b, &durable, err_make(ERR_CORRUPT, "damage to the disk"));
+    embedded_leases_grace(b);
     struct err err = b->clock.reset_done        ? turn_clock_back(b, &durable)
                      : b->health == HEALTH_GOOD ? advance(b)
                                                 : embedded_scan_step(b);
@@ -567,7 +568,10 @@ struct engine *embedded_engine_new(struct embedded *b)
 {
     struct engine_sink sink = embedded_sink(b);
     struct port port = embedded_port(b);
-    return engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
+    struct engine *e =
+        engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
+    embedded_clock_lead(b, e);
+    return e;
 }
 
 static void configure(struct backend *backend, const struct backend_settings *settings)
@@ -576,6 +580,7 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.engine = settings->engine;
     b->settings.min_free_space = settings->min_free_space;
     b->settings.clock_jump_limit = settings->clock_jump_limit;
+    b->settings.lease_grace = settings->lease_grace;
     b->settings.jq_request_limit = settings->jq_request_limit;
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;

@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What time it is. Time never goes back, not even over a restart: the newest instant is part of
- * every batch, and so is the number of the newest event. If the wall clock is a little behind, time
- * stands still until it has caught up. If it was set back by more, waiting would stop all leases
- * and retries: then time goes on from the newest instant at its usual pace, ahead of the wall
- * clock, until somebody sets it back (CMD_CLOCK_RESET). That works like a restart, and corrects the
- * times of all jobs (core/correction.h). */
+ * every batch, and so is the number of the newest event. Time goes by the wall clock as long as
+ * that makes no step that is longer than a limit. If it is a little behind, time stands still until
+ * it has caught up.
+ *
+ * A longer step, ahead or back, is not followed: a wrong clock would make everything due at once,
+ * or nothing for long. Time goes on at its usual pace by the steady clock, until the wall clock is
+ * near again or somebody says that it is right (CMD_CLOCK_RESET): time that is behind it then
+ * follows, and time that is ahead of it is set back. That works like a restart, and corrects the
+ * times of all jobs (core/correction.h).
+ *
+ * Steps over a restart are known for what they are if the machine went on running, for the steady
+ * clock went on with it; or by a clock of somebody else's (env.reference). */
+
+#include <stdlib.h>
 
 #include "backend/embedded/embedded_undo.h"
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/rfc3339.h"
 #include "core/correction.h"
 #include "store/record.h"
 
@@ -25,18 +35,26 @@ static void add_time(struct buf *b, instant t)
     buf_print(b, "%lld", (long long)t.ms);
 }
 
+static void add_both(struct buf *words, const struct embedded *b)
+{
+    buf_lit(words, "the clock says ");
+    rfc3339_write(words, b->clock.wall);
+    buf_lit(words, ", and jobs go by ");
+    rfc3339_write(words, b->now);
+}
+
 static void log_jump(struct embedded *b, span leap)
 {
     struct buf words = {0};
-    duration_write(&words, leap);
-    log_error("the clock jumped ahead by %.*s, more than --clock-jump-limit: leases that ended in "
-              "between run out, jobs that were scheduled for then are ready, and every cron entry "
-              "enqueues once for all its ticks in between; if the clock is wrong, set it right and "
-              "run `tenax crons --reset-clock`",
-              STR_ARG(buf_view(&words)));
-    buf_fini(&words);
     b->clock.jumped_at = b->clock.wall;
     b->clock.jump = leap;
+    duration_write(&words, leap);
+    buf_lit(&words, ", more than --clock-jump-limit, and is not followed: ");
+    add_both(&words, b);
+    log_error("the clock jumped ahead by %.*s. If it is right, run `tenax crons --reset-clock`; if "
+              "it is set right, nothing is to be done",
+              STR_ARG(buf_view(&words)));
+    buf_fini(&words);
 }
 
 static void log_behind(const struct embedded *b)
@@ -63,23 +81,69 @@ static int64_t passed_since(struct embedded *b)
     return ms;
 }
 
+/* Notes whether the wall clock is followed. */
+static void set_off(struct embedded *b, bool off, span leap)
+{
+    struct clock *c = &b->clock;
+    if (off && !c->off)
+        leap.ms > 0 ? log_jump(b, leap) : log_behind(b);
+    else if (!off && c->off)
+        log_warn("%s", "the clock is near the time that jobs go by again: they follow it");
+    c->off = off;
+}
+
+/* Both clocks are read one after the other, and in whole milliseconds: what they differ by
+ * trembles. The end of a lease is shown, and must not. */
+#define LEAD_NOISE_MS 20
+
+void embedded_clock_lead(struct embedded *b, struct engine *e)
+{
+    struct clock *c = &b->clock;
+    span lead = instant_diff(b->now, c->steady);
+    if (!b->env.ticks)
+        return;
+    if (llabs(lead.ms - c->lead.ms) > LEAD_NOISE_MS)
+        c->lead = lead;
+    if (e)
+        engine_set_lead(e, c->lead);
+}
+
 void embedded_refresh_now(struct embedded *b)
 {
     struct clock *c = &b->clock;
-    instant before = c->wall;
     int64_t passed = passed_since(b), limit = b->settings.clock_jump_limit.ms;
     c->wall = b->env.now(b->env.ctx);
-    int64_t leap = c->wall.ms - before.ms - passed;
-    if (c->looked && b->env.ticks && leap > limit && c->wall.ms > b->now.ms)
-        log_jump(b, (span){leap});
-    bool was_behind = c->ahead.ms > limit;
-    if (was_behind || b->now.ms + passed - c->wall.ms > limit)
-        b->now.ms += passed;
-    b->now = instant_max(b->now, c->wall);
+    if (!c->looked)
+        c->steady = c->wall;
+    c->steady.ms += passed;
+    int64_t leap = c->wall.ms - b->now.ms - passed;
+    bool known = c->looked && b->env.ticks && !c->unsure;
+    bool off = leap < -limit || (leap > limit && known);
+    b->now = off ? instant_add(b->now, (span){passed}) : instant_max(b->now, c->wall);
+    c->unsure = c->unsure && off;
     c->ahead.ms = b->now.ms - c->wall.ms;
-    if (c->ahead.ms > limit && !was_behind)
-        log_behind(b);
+    set_off(b, off, (span){leap});
     c->looked = true;
+    embedded_clock_lead(b, b->engine);
+}
+
+/* --- leases that nobody could renew --- */
+
+/* A turn that comes so long after something was due shows that the process was stopped, or busy. */
+#define LATE_MS 1000
+
+void embedded_leases_grace(struct embedded *b)
+{
+    struct clock *c = &b->clock;
+    instant due;
+    if (b->env.ticks && !b->more_due && engine_leases_due(b->engine, &due) &&
+        b->now.ms - due.ms > LATE_MS && c->steady.ms - c->turned.ms > LATE_MS)
+        c->grace = true;
+    c->turned = c->steady;
+    if (!c->grace || b->health != HEALTH_GOOD || b->clock.reset_done)
+        return;
+    c->grace = false;
+    engine_leases_grace(b->engine, b->now, b->settings.lease_grace);
 }
 
 /* --- what is kept of it --- */
@@ -87,8 +151,14 @@ void embedded_refresh_now(struct embedded *b)
 static struct record_clock record_of(const struct embedded *b)
 {
     const struct clock *c = &b->clock;
-    return (struct record_clock){b->now,           c->events, c->turned_at,
-                                 c->turned_events, c->from,   c->next};
+    return (struct record_clock){.newest = b->now,
+                                 .events = c->events,
+                                 .turned_at = c->turned_at,
+                                 .turned_events = c->turned_events,
+                                 .from = c->from,
+                                 .next = c->next,
+                                 .boot = b->env.ticks ? b->env.boot : 0,
+                                 .ticks = c->ticks};
 }
 
 void embedded_clock_seal(struct embedded *b, struct turn *t)
@@ -166,6 +236,35 @@ static struct err correct_jobs(struct embedded *b)
 
 /* --- recovery --- */
 
+/* From what is known of the time at a start, it goes on as if the process had run on. */
+static void start_from(struct embedded *b, instant known, int64_t ticks)
+{
+    struct clock *c = &b->clock;
+    c->unsure = false;
+    c->steady = b->now = known;
+    c->ticks = ticks;
+    /* What was noted by the wall clock. */
+    b->free_space = -1;
+    b->retry_reopen = instant_min(b->retry_reopen, known);
+    c->off = false;
+    c->looked = true;
+}
+
+/* Only at the first recovery of the process: for later ones time went on. */
+static void judge_wall_clock(struct embedded *b, const struct record_clock *stored)
+{
+    struct clock *c = &b->clock;
+    if (c->started || !b->env.ticks)
+        return;
+    c->started = c->unsure = true;
+    bool same = stored && stored->boot && stored->boot == b->env.boot && stored->ticks <= c->ticks;
+    if (same)
+        start_from(b, stored->newest, stored->ticks);
+    else if (b->env.reference.ms > 0)
+        start_from(b, stored ? instant_max(stored->newest, b->env.reference) : b->env.reference,
+                   c->ticks);
+}
+
 struct err embedded_clock_recover(struct embedded *b)
 {
     struct record_key key = record_clock_key();
@@ -175,14 +274,18 @@ struct err embedded_clock_recover(struct embedded *b)
     c->events = 0;
     TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
     c->stored = found;
-    if (!found)
+    if (!found) {
+        judge_wall_clock(b, NULL);
+        embedded_refresh_now(b);
         return err_none();
+    }
     TRY(record_read_clock(buf_view(&b->scratch), &record));
     c->events = record.events;
     c->turned_at = record.turned_at;
     c->turned_events = record.turned_events;
     c->from = record.from;
     c->next = record.next;
+    judge_wall_clock(b, &record);
     b->now = instant_max(b->now, record.newest);
     embedded_refresh_now(b);
     return instant_is_set(c->from) && b->health == HEALTH_GOOD ? correct_jobs(b) : err_none();
@@ -238,6 +341,7 @@ static struct err decide(struct embedded *b, instant from)
     batch_fini(&batch);
     if (err.code == ERR_OK) {
         c->ahead = c->jump = (span){0};
+        c->off = false;
         return err;
     }
     *c = was;
@@ -245,9 +349,25 @@ static struct err decide(struct embedded *b, instant from)
     return err;
 }
 
+/* Time was behind the wall clock, which somebody says is right. Nothing is to be corrected. */
+static void follow(struct embedded *b, instant from)
+{
+    struct clock *c = &b->clock;
+    b->now = c->wall;
+    c->ahead = c->jump = (span){0};
+    c->off = false;
+    c->corrected = 0;
+    embedded_clock_lead(b, b->engine);
+    answer(b, from, err_none());
+}
+
 static struct err begin(struct embedded *b)
 {
     instant from = b->now;
+    if (b->clock.wall.ms > from.ms) {
+        follow(b, from);
+        return err_none();
+    }
     struct err refused = embedded_refuse_to_store(b, CMD_CLOCK_RESET);
     struct err err = refused.code == ERR_OK ? decide(b, from) : err_none();
     if (refused.code != ERR_OK || err.code == ERR_DISK_FULL)
@@ -295,6 +415,7 @@ static struct err rebuild(struct embedded *b)
     if (more)
         return err_none();
     embedded_clock_recovered(b);
+    b->clock.grace = true;
     answer(b, from, err_none());
     log_turned(b, from);
     return err_none();

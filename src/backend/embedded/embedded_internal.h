@@ -5,6 +5,7 @@
 /* What the files of the embedded backend share. */
 
 #include "backend/embedded/embedded.h"
+#include "backend/embedded/embedded_clock.h"
 #include "backend/embedded/embedded_events.h"
 #include "backend/embedded/embedded_turn.h"
 #include "base/evaluator.h"
@@ -73,29 +74,6 @@ struct ahead {
     struct id last;              /* asked for most recently */
     uint32_t in_a_row;           /* how many were asked for in ascending order */
     instant opened;
-};
-
-/* What time it is (embedded_clock.c). */
-struct clock {
-    bool looked;
-    instant wall;      /* the wall clock at the last look */
-    bool stored;       /* its record was there at the last recovery */
-    uint64_t events;   /* that were numbered, by its record */
-    int64_t ticks;     /* of env.ticks: up to where time has passed */
-    span ahead;        /* of `now` before the wall clock */
-    span jump;         /* forward, the newest one over the limit; 0: none */
-    instant jumped_at; /* to that time */
-    /* Set back last, or none; and the newest event by then. */
-    instant turned_at;
-    uint64_t turned_events;
-    instant from;   /* iff jobs are still to be corrected, or none: the newest of the wrong times */
-    struct id next; /* the next one of them */
-    instant turned_from; /* `from` of the newest reset since the start */
-    uint64_t corrected;
-    uint64_t reset_trail; /* its number in the audit; 0: it has none */
-    reply_fn reset_done;  /* who waits for the clock to be set back; NULL: nobody */
-    void *reset_ctx;
-    enum { RESET_WAITS, RESET_CORRECTS, RESET_REBUILDS } phase; /* iff reset_done */
 };
 
 /* Jobs that were set apart, by id (embedded_damage.c). Kept when all other memory is dropped. */

@@ -282,6 +282,7 @@ static struct err recover(struct embedded *b)
         return err_none();
     TRY(engine_restored(b->engine, b->now, SIZE_MAX, &more));
     embedded_clock_recovered(b);
+    b->clock.grace = true;
     return err_none();
 }
 

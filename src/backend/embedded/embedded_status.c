@@ -32,7 +32,9 @@ void embedded_status(struct embedded *b, const struct command *c, struct reply *
     r->status.newest_event = b->events.durable;
     r->status.damaged_jobs = b->damage.count;
     r->status.damaged_tables = b->damage.tables;
-    r->status.clock = (struct clock_state){b->clock.ahead, b->clock.jump, b->clock.jumped_at};
+    const struct clock *clock = &b->clock;
+    r->status.clock = (struct clock_state){b->now,       clock->wall, clock->off,
+                                           clock->ahead, clock->jump, clock->jumped_at};
     r->status.committing = embedded_commit_age(b);
 }
 
