@@ -178,7 +178,7 @@ struct engine {
     uint64_t order_bytes;       /* of the trees of ready jobs of all queues */
     /* The first job of every queue that may hand one out; val: its index. */
     struct btree heads[JOB_KINDS];
-    struct btree deadlines; /* major: milliseconds since the epoch */
+    struct btree deadlines;  /* major: milliseconds since the epoch */
     struct btree lease_ends; /* major: the steady time */
     span lead;               /* how far `now` is ahead of the steady time */
     struct btree ended[2];   /* ids of completed, dead */

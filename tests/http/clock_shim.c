@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Preloaded into a server, or into PostgreSQL: a wall clock that is wrong by as many milliseconds
- * as the file says that TENAX_TEST_CLOCK names. Only what a signal handler may call: PostgreSQL
+ * as the file says that TENAX_TEST_CLOCK names; with TENAX_TEST_TIME_PASSES not wrong, but so much
+ * later, as by the steady clock. Only what a signal handler may call: PostgreSQL
  * asks for the time in one. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <time.h>
@@ -39,7 +41,8 @@ int clock_gettime(clockid_t id, struct timespec *ts)
     if (!real_clock_gettime)
         find();
     int result = real_clock_gettime(id, ts);
-    if (result == 0 && id == CLOCK_REALTIME)
+    bool moved = id == CLOCK_REALTIME || (id == CLOCK_BOOTTIME && getenv("TENAX_TEST_TIME_PASSES"));
+    if (result == 0 && moved)
         ts->tv_sec += seconds_wrong();
     return result;
 }

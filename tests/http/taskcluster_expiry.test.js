@@ -28,6 +28,7 @@ describe('a claim that expires', () => {
         for (let run = 0; run < 8; run++) {
             const { tasks } = await queue.claimWork(given.taskQueueId, WORKER);
             assert.equal(tasks[0].runId, run);
+            await queue.reclaimTask(id, run); // or its worker may never have got the claim
             runs.push('claim-expired');
             await until(async () => (await queue.status(id)).status.state !== 'running');
         }
@@ -38,6 +39,21 @@ describe('a claim that expires', () => {
         assert.deepEqual(status.runs.map((r) => r.reasonResolved), runs);
         assert.deepEqual(status.runs.map((r) => r.reasonCreated),
             ['scheduled', ...Array(7).fill('retry')]);
+    });
+
+    it('uses_no_retry_if_it_was_never_reclaimed', async () => {
+        const { queue, id, given } = await task({ retries: 0 });
+        await queue.claimWork(given.taskQueueId, WORKER);
+        await until(async () => (await queue.status(id)).status.state !== 'running');
+        const { status } = await queue.status(id);
+        assertSchema('task-status-response', { status });
+        assert.equal(status.state, 'pending');
+        assert.equal(status.retriesLeft, 0);
+        assert.deepEqual(status.runs.map((r) => [r.reasonCreated, r.reasonResolved]),
+            [['scheduled', 'claim-expired'], ['retry', undefined]]);
+        const { tasks: [again] } = await queue.claimWork(given.taskQueueId, WORKER);
+        assert.equal(again.runId, 1);
+        await queue.reportCompleted(id, 1);
     });
 
     it('refuses_the_reports_of_its_worker', async () => {
