@@ -111,7 +111,7 @@ static void write_health(struct buf *b, const void *health)
     const struct reply *r = health;
     buf_str(b, !r->status.readable    ? STR("\"unreadable\"")
                : !r->status.writable  ? STR("\"read_only\"")
-               : commits_hang(r) ? STR("\"commits_hang\"")
+               : commits_hang(r)      ? STR("\"commits_hang\"")
                : is_clock_off(health) ? STR("\"clock\"")
                                       : STR("\"ok\""));
 }

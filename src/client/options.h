@@ -60,7 +60,7 @@ enum option_source {
     OPTION_FROM_FLAG,
 };
 
-#define OPTIONS_MAX 96
+#define OPTIONS_MAX 112
 
 struct options {
     const struct option_def *defs;
