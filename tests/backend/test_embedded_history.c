@@ -190,9 +190,10 @@ struct held {
     size_t count;
 };
 
-static void note_held(void *ctx, struct id id, struct str worker)
+static void note_held(void *ctx, struct id id, struct str queue, struct str worker)
 {
     struct held *h = ctx;
+    (void)queue;
     (void)worker;
     assert_true(h->count < COUNT(h->ids));
     h->ids[h->count++] = id;

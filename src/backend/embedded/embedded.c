@@ -564,16 +564,6 @@ const struct engine *embedded_engine(const struct backend *base)
 
 /* --- opening and closing --- */
 
-struct engine *embedded_engine_new(struct embedded *b)
-{
-    struct engine_sink sink = embedded_sink(b);
-    struct port port = embedded_port(b);
-    struct engine *e =
-        engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
-    embedded_clock_lead(b, e);
-    return e;
-}
-
 static void configure(struct backend *backend, const struct backend_settings *settings)
 {
     struct embedded *b = (struct embedded *)backend;

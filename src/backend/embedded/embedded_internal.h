@@ -253,7 +253,6 @@ static inline bool embedded_beats(const struct embedded *b)
 
 /* Reads b->free_space anew, unless it was read a moment ago. */
 void embedded_check_space(struct embedded *b);
-struct engine *embedded_engine_new(struct embedded *b);
 /* A reply of the turn that is being built, to be filled in; done gets it once that is durable. */
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* Nothing of it is stored. */
@@ -468,6 +467,7 @@ void embedded_meter_durable(struct embedded *b, const struct turn *t);
 
 /* embedded_port.c */
 struct port embedded_port(struct embedded *b);
+struct engine *embedded_engine_new(struct embedded *b);
 /* Closes the cursor that reads ahead: now and then, and before the store is reopened or closed. */
 void embedded_ahead_close(struct embedded *b);
 /* What was last written under the key, durable or not; in the arena, or valid for this turn. */

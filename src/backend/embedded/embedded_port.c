@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The port through which the engine reads and writes. */
+/* The port through which the engine reads and writes, and the engine that is made with it. */
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/must.h"
@@ -321,4 +321,14 @@ struct port embedded_port(struct embedded *b)
     embedded_events_port(&port);
     embedded_history_port(&port);
     return port;
+}
+
+struct engine *embedded_engine_new(struct embedded *b)
+{
+    struct engine_sink sink = embedded_sink(b);
+    struct port port = embedded_port(b);
+    struct engine *e =
+        engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
+    embedded_clock_lead(b, e);
+    return e;
 }
