@@ -306,12 +306,6 @@ struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint
     return open_taker(r, name, queue, &spec);
 }
 
-void rig_confirm(struct rig *r, struct id id)
-{
-    instant end;
-    assert_ok(engine_renew(r->e, r->now, (struct run_ref){.id = id}, RIG_LEASE, &end));
-}
-
 /* --- turns --- */
 
 void rig_turn(struct rig *r)
@@ -456,6 +450,12 @@ static struct run_ref live_ref(struct rig *r, struct id id)
 void rig_release(struct rig *r, struct id id)
 {
     assert_ok(engine_release(r->e, r->now, live_ref(r, id), (struct str){0}));
+}
+
+void rig_confirm(struct rig *r, struct id id)
+{
+    instant end;
+    assert_ok(engine_renew(r->e, r->now, live_ref(r, id), RIG_LEASE, &end));
 }
 
 void rig_succeed(struct rig *r, struct id id)
