@@ -19,6 +19,13 @@ static void a_refusal_with_code_and_sentence_is_the_servers(void **state)
     assert_true(whose_refusal(text(" {\"code\":\"ResourceNotFound\",\"message\":\"gone\"}\n")));
 }
 
+static void what_became_of_each_of_many_is_the_servers(void **state)
+{
+    (void)state;
+    assert_true(whose_refusal(text("{\"jobs\":[{\"id\":\"a\",\"code\":\"stale_token\"}]}")));
+    assert_true(whose_refusal(text("{\"not_found\":[\"a\"]}")));
+}
+
 static void what_proxies_say_is_not(void **state)
 {
     (void)state;
@@ -54,6 +61,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_with_code_and_sentence_is_the_servers),
+        cmocka_unit_test(what_became_of_each_of_many_is_the_servers),
         cmocka_unit_test(what_proxies_say_is_not),
         cmocka_unit_test(azure_refuses_in_xml),
     };

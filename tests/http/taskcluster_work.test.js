@@ -620,7 +620,7 @@ describe('a worker of another deployment', () => {
             }],
             ['DELETE', /azure/, (req, res) => {
                 res.statusCode = [503, 204, 204, 204, 404][deletes++];
-                return '';
+                return res.statusCode === 404 ? '<Error><Code>MessageNotFound</Code></Error>' : '';
             }],
             artifacts(() => other.url),
             ['PUT', /./, () => ''],
