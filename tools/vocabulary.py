@@ -40,7 +40,7 @@ TABLE_OF = {
 }
 OF_NO_TABLE = {
     "order": [{"asc", "desc"}, {"last_seen", "first_seen", "count", "last_hour"}],
-    "status": [{"ok", "read_only", "unreadable", "no_owner", "commits_hang", "owner_silent"}],  # of GET /health
+    "status": [{"ok", "clock", "read_only", "unreadable", "no_owner", "commits_hang", "owner_silent"}],  # of GET /health
     "event": [{"gap"}],  # in GET /events
     "messages": [{"taskcluster"}],  # likewise
     "role": [{"owner"}],  # of GET /health

@@ -227,7 +227,9 @@ struct err log_recover(struct log_recovery *r)
     r->last = w.last;
     const char *stray = find_stray(r);
     const char *fault = w.fault ? w.fault : stray;
-    uint64_t least = r->reached >= r->from ? r->reached : r->from - 1;
+    /* Tables may be ahead of a log that was not synced: they hold what it lacks. */
+    uint64_t tables = r->unsynced ? 0 : r->from - 1;
+    uint64_t least = r->reached >= r->from ? r->reached : tables;
     if (!fault && r->last < least)
         fault = "it ends too early";
     TRY(give_up(r, fault, w.unsynced && !stray && r->last >= least));

@@ -206,8 +206,10 @@ static void renew_all(struct yard *y)
     engine_each_live(embedded_engine(y->b), note_held, &held);
     for (size_t i = 0; i < held.count; i++) {
         struct answer a = {0};
+        struct run run;
         struct command c = {.kind = CMD_RENEW};
         c.renew.run.id = held.ids[i];
+        assert_true(engine_live_run(embedded_engine(y->b), held.ids[i], &run, &c.renew.run.token));
         c.renew.lease = ANSWERS_LEASE;
         yard_ask(y, c, &a);
         assert_ok(a.err);

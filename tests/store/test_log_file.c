@@ -188,6 +188,25 @@ static void a_reader_changes_nothing_and_sees_all(void **state)
     log_close(l);
 }
 
+/* After a power cut tables may hold what the log was never synced with. */
+static void only_a_log_that_is_not_synced_may_end_before_the_tables(void **state)
+{
+    struct log_file_settings s = settings;
+    struct log *l = open_ok(*state, 1);
+    log_batch_fill(l, 10, SMALL);
+    log_close(l);
+    s.dir = *state;
+    s.from = 15;
+    assert_code(log_file_open(&s, &l), ERR_CORRUPT);
+    s.unsynced = true;
+    s.reached = 15;
+    assert_code(log_file_open(&s, &l), ERR_CORRUPT);
+    s.reached = 14;
+    assert_ok(log_file_open(&s, &l));
+    assert_int_equal(log_durable(l), 14);
+    log_close(l);
+}
+
 static void a_log_that_must_reach_further_is_refused(void **state)
 {
     struct log_file_settings s = settings;
@@ -482,6 +501,7 @@ static int run_all(const char *way)
         T(opening_again_and_again_takes_no_more_room),
         T(other_files_are_left_alone),
         T(a_reader_changes_nothing_and_sees_all),
+        T(only_a_log_that_is_not_synced_may_end_before_the_tables),
         T(a_log_that_must_reach_further_is_refused),
         T(a_lossy_log_begins_anew_behind_the_tables),
         T(batches_that_tables_hold_can_be_kept_and_may_be_missing),
