@@ -51,7 +51,7 @@ static void read_event(struct str text, struct arena *a)
 {
     struct bridge_notes notes = {0};
     const struct bridge_topics to = {"events", true};
-    if (bridge_event_read(text, 1, &to, a, &notes).code != ERR_OK)
+    if (bridge_event_read(text, (struct event_cursor){1, 1}, &to, a, &notes).code != ERR_OK)
         return;
     for (size_t i = 0; i < notes.count; i++)
         must(notes.at[i].routing_key.len <= 255 && notes.at[i].exchange.len <= 255 &&

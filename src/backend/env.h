@@ -31,7 +31,8 @@ struct env {
     /* Evaluates jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
      * answers once the backend is freed. */
     struct evaluator *evaluator;
-    /* The id of the events' history since the last restore, if there was one; 0: none was. */
+    /* The id of the events' history since the last restore, salvage or accepted loss of commits; 0:
+     * there was none. */
     uint64_t event_history;
     const struct tracer *tracer; /* borrowed; NULL: nobody is told */
 };

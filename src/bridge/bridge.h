@@ -43,7 +43,8 @@ struct bridge_settings {
     const char *events_exchange;        /* NULL: only Taskcluster's messages */
     bool taskcluster;                   /* its messages, to its exchanges */
     const char *queues, *types, *kinds; /* only those, "a,b"; NULL: all */
-    int64_t since; /* where to begin if nothing was published yet; negative: with the next event */
+    /* Where to begin if nothing was published yet; NULL: with the next event. */
+    const struct event_cursor *since;
 };
 
 /* Runs until a signal, or until no further try would mend what is wrong, which is logged. Returns

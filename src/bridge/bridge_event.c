@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bridge/bridge_event.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "amqp/amqp_session.h"
@@ -11,12 +10,15 @@
 
 #define NAME_BYTES_MAX 255 /* of exchanges and routing keys */
 
-static struct str print_id(struct arena *a, uint64_t number, size_t index)
+static struct str print_id(struct arena *a, struct event_cursor at, size_t index)
 {
-    char text[48];
-    int n = index ? snprintf(text, sizeof text, "%" PRIu64 ".%zu", number, index)
-                  : snprintf(text, sizeof text, "%" PRIu64, number);
-    return arena_copy(a, (struct str){text, (size_t)n});
+    struct buf text = {0};
+    event_cursor_write(&text, at);
+    if (index)
+        buf_print(&text, ".%zu", index);
+    struct str id = arena_copy(a, buf_view(&text));
+    buf_fini(&text);
+    return id;
 }
 
 static struct bridge_note *add(struct bridge_notes *out, struct arena *a)
@@ -63,7 +65,7 @@ static struct str key_of(struct str queue, struct str event, struct arena *a)
     return arena_copy(a, (struct str){text, (size_t)n});
 }
 
-static struct err add_event(struct str event, uint64_t number, const char *exchange,
+static struct err add_event(struct str event, struct event_cursor at, const char *exchange,
                             struct arena *a, struct bridge_notes *out)
 {
     struct str name = view_text(a, event, "event");
@@ -71,7 +73,7 @@ static struct err add_event(struct str event, uint64_t number, const char *excha
         return err_make(ERR_MISSING_FIELD, "it has no name");
     struct bridge_note n = {.exchange = str_from(exchange),
                             .routing_key = key_of(view_text(a, event, "queue"), name, a),
-                            .message_id = print_id(a, number, 0),
+                            .message_id = print_id(a, at, 0),
                             .type = name};
     TRY(without_messages(event, a, &n.body));
     *add(out, a) = n;
@@ -96,13 +98,13 @@ static struct err add_routes(struct str message, struct arena *a, amqp_array_t *
     return err_none();
 }
 
-static struct err add_message(struct str message, uint64_t number, size_t index, struct arena *a,
-                              struct bridge_notes *out)
+static struct err add_message(struct str message, struct event_cursor at, size_t index,
+                              struct arena *a, struct bridge_notes *out)
 {
     struct bridge_note n = {.exchange = view_text(a, message, "exchange"),
                             .routing_key = view_text(a, message, "routingKey"),
                             .body = view_get(message, "payload"),
-                            .message_id = print_id(a, number, index)};
+                            .message_id = print_id(a, at, index)};
     if (n.exchange.len == 0 || n.exchange.len > NAME_BYTES_MAX ||
         n.routing_key.len > NAME_BYTES_MAX || n.body.len == 0)
         return err_make(ERR_BAD_VALUE,
@@ -114,17 +116,18 @@ static struct err add_message(struct str message, uint64_t number, size_t index,
     return err_none();
 }
 
-struct err bridge_event_read(struct str event, uint64_t number, const struct bridge_topics *to,
-                             struct arena *a, struct bridge_notes *out)
+struct err bridge_event_read(struct str event, struct event_cursor at,
+                             const struct bridge_topics *to, struct arena *a,
+                             struct bridge_notes *out)
 {
     struct str message;
     size_t index = 0;
     TRY(view_check(event, NULL));
     if (to->exchange)
-        TRY(add_event(event, number, to->exchange, a, out));
+        TRY(add_event(event, at, to->exchange, a, out));
     if (!to->taskcluster)
         return err_none();
     for (struct view_list l = view_list(view_get(event, "messages")); view_next(&l, &message);)
-        TRY(add_message(message, number, ++index, a, out));
+        TRY(add_message(message, at, ++index, a, out));
     return err_none();
 }

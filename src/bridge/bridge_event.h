@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/event_cursor.h"
 #include "base/str.h"
 
 struct bridge_topics {
@@ -21,7 +22,7 @@ struct bridge_topics {
 
 struct bridge_note {
     struct str exchange, routing_key, body;
-    struct str message_id; /* "41"; of Taskcluster's messages "41.1", "41.2", … */
+    struct str message_id; /* the cursor; of Taskcluster's messages with ".1", ".2", … after it */
     struct str type;       /* the event's name, or empty */
     amqp_array_t cc;       /* of texts */
 };
@@ -33,7 +34,7 @@ struct bridge_notes {
 
 /* Everything lives in the arena, or in the event. An error if the event is none, or names what
  * RabbitMQ would not take; what came before is there. */
-NODISCARD struct err bridge_event_read(struct str event, uint64_t number,
+NODISCARD struct err bridge_event_read(struct str event, struct event_cursor at,
                                        const struct bridge_topics *to, struct arena *a,
                                        struct bridge_notes *out);
 

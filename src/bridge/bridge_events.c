@@ -160,8 +160,8 @@ static void load_place(struct bridge_events *e)
     if (e->record) {
         e->known = e->kept = true;
         e->place = e->received = e->recorded;
-    } else if (e->b->settings->since >= 0) {
-        e->received.number = (uint64_t)e->b->settings->since;
+    } else if (e->b->settings->since) {
+        e->received = *e->b->settings->since;
         set_place(e, e->received);
     }
 }
@@ -356,7 +356,7 @@ static void add_event(struct bridge_events *e, struct str text)
     *ev = (struct event){.owner = e, .at = e->block, .bytes = sizeof *ev};
     if (text.len) {
         struct bridge_topics topics = {s->events_exchange, s->taskcluster};
-        struct err err = bridge_event_read(text, e->block.number, &topics, &e->arena, &notes);
+        struct err err = bridge_event_read(text, e->block, &topics, &e->arena, &notes);
         if (err.code != ERR_OK)
             log_error("event %" PRIu64 " cannot be published: %s", e->block.number, err.msg);
         say_if_gap(e, text);

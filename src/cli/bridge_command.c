@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_cursor.h"
 #include "base/log.h"
 #include "base/strmap.h"
 #include "bridge/bridge.h"
@@ -32,7 +33,8 @@ struct bridge_args {
     const char *from, *to_rabbitmq, *to_exchange, *routing_key;
     const char *filter_queue, *filter_type, *filter_event, *messages;
     const char *name, *state_dir, *metrics_host;
-    int64_t prefetch, since, metrics_port;
+    const char *events_since;
+    int64_t prefetch, metrics_port;
     span key_retention, lease;
     int payload, refused, log_level, log_format;
     bool events, declare;
@@ -93,9 +95,9 @@ static const struct option_def options[] = {
     {"filter-type", "NAME,…", OPTION_TEXT, AT(filter_type),
      .help = "only events of jobs of these types"},
     {"filter-event", "NAME,…", OPTION_TEXT, AT(filter_event), .help = "only these events"},
-    {"events-since", "NUMBER", OPTION_INT, AT(since), .max = INT64_MAX,
-     .help = "where a new bridge begins: after the event with this number; 0: with the oldest "
-             "that is kept [default: with the next one]"},
+    {"events-since", "CURSOR", OPTION_TEXT, AT(events_since),
+     .help = "where a new bridge begins: after the event with this cursor, or number; 0: with the "
+             "oldest that is kept [default: with the next one]"},
     {"declare", NULL, OPTION_SWITCH, AT(declare),
      .help = "make the queues and exchanges that RabbitMQ does not have: durable, exchanges of "
              "type topic"},
@@ -409,6 +411,19 @@ static void set_modes(const struct bridge_args *a, struct bridge_settings *s)
     s->kinds = a->filter_event;
 }
 
+static int set_since(const struct bridge_args *args, struct event_cursor *since,
+                     struct bridge_settings *s)
+{
+    if (!args->events_since)
+        return CLI_OK;
+    if (!event_cursor_read(str_from(args->events_since), since))
+        return subcommand_usage(&bridge_command,
+                                "--events-since: '%.100s' is neither a cursor nor a number",
+                                args->events_since);
+    s->since = since;
+    return CLI_OK;
+}
+
 static int run(const struct bridge_args *args, const struct options *o, struct place *p)
 {
     struct bridge_settings s = {.tls = args->client.tls,
@@ -416,8 +431,8 @@ static int run(const struct bridge_args *args, const struct options *o, struct p
                                 .metrics_port = -1,
                                 .prefetch = args->prefetch,
                                 .declare = args->declare,
-                                .lease = args->lease,
-                                .since = -1};
+                                .lease = args->lease};
+    struct event_cursor since;
     int code = check(args);
     if (code == CLI_OK)
         code = client_check_token(&bridge_command, &args->client.tls);
@@ -425,12 +440,12 @@ static int run(const struct bridge_args *args, const struct options *o, struct p
         code = set_key(args, &s.intake);
     if (code == CLI_OK)
         code = set_amqp(args, o, p, &s.amqp);
+    if (code == CLI_OK)
+        code = set_since(args, &since, &s);
     if (code != CLI_OK)
         return code;
     if (OPTION_GIVEN(o, struct bridge_args, metrics_port))
         s.metrics_port = args->metrics_port;
-    if (OPTION_GIVEN(o, struct bridge_args, since))
-        s.since = args->since;
     set_modes(args, &s);
     identify(args, p);
     s.name = p->name.at;

@@ -91,15 +91,16 @@ static void notify(void *ctx)
 
 /* --- starting --- */
 
-/* What was acknowledged and lost is followed by another history of events. */
+/* Of several servers each may be the first to go on after lost commits were accepted, whoever
+ * accepted them: PostgreSQL says that to all of them alike. */
 static struct err read_history(struct server *s)
 {
-    struct rocks_foreign_state copy = {0};
-    if (s->cluster)
-        rocks_foreign_state(s->store, &copy);
-    if (copy.start == ROCKS_FOREIGN_LOST)
-        TRY(history_mark_make(s->settings.root_dir));
-    return history_mark_read(s->settings.root_dir, &s->event_history);
+    struct rocks_foreign_state copy;
+    if (!s->cluster)
+        return history_mark_read(s->settings.root_dir, &s->event_history);
+    rocks_foreign_state(s->store, &copy);
+    s->event_history = copy.acceptance;
+    return err_none();
 }
 
 static struct err open_store(struct server *s)

@@ -44,7 +44,7 @@ struct server {
     instant started;
     int64_t started_ticks; /* env_ticks */
     struct store *store;
-    uint64_t event_history; /* as its mark says (store/history_mark.h) */
+    uint64_t event_history; /* since a restore or accepted loss; 0: there was none */
     struct zones *zones;
     struct pool *jq;
     struct backend *backend;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/copy_mark.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/strmap.h"
 #include "store/reader.h"
 
 #define VERSION 1
@@ -30,6 +33,15 @@ bool copy_mark_read(struct str value, struct copy_mark *m)
     m->own = reader_byte(&r, "own", 1);
     m->held = reader_varint(&r, "held", UINT64_MAX);
     return !r.bad && version == VERSION && reader_left(&r) == 0;
+}
+
+uint64_t copy_mark_acceptance(const struct pg_log_place *p)
+{
+    char text[sizeof p->cluster + 24];
+    memcpy(text, p->cluster, sizeof p->cluster);
+    int n = snprintf(text + sizeof p->cluster, 24, "%" PRIu64, p->accepted);
+    uint64_t id = strmap_hash(0, (struct str){text, sizeof p->cluster + (size_t)n});
+    return p->accepted == 0 ? 0 : id ? id : 1;
 }
 
 enum rocks_foreign_start copy_mark_judge(const struct copy_mark *m, int shard,

@@ -25,5 +25,8 @@ bool copy_mark_read(struct str value, struct copy_mark *m);
 /* What it is, by what PostgreSQL says of its epoch; NULL: none was found. */
 enum rocks_foreign_start copy_mark_judge(const struct copy_mark *m, int shard,
                                          const struct pg_log_place *p);
+/* An id of the last time that lost commits were accepted, the same for all servers; 0: they never
+ * were. */
+uint64_t copy_mark_acceptance(const struct pg_log_place *p);
 
 #endif

@@ -3,8 +3,8 @@
 #define STORE_HISTORY_MARK_H
 
 /* A file in a root directory that says since when its events are another history: the id of that
- * (core/event_history.h). A restore writes it, and so does a start that accepts lost commits. It
- * stays: the store knows the ids that it has taken over. */
+ * (core/event_history.h). A restore writes it, and so does a salvage. It stays: the store knows the
+ * ids that it has taken over. */
 
 #include <stdint.h>
 

@@ -365,6 +365,7 @@ NODISCARD static struct err open_copy(struct rocks *r)
     TRY(pg_log_place(f->pg, f->settings.log.shard, m.epoch, &p));
     TRY(check_acknowledged(r, &p));
     take_mark(r, &p);
+    f->state.acceptance = copy_mark_acceptance(&p);
     if (f->state.start == ROCKS_FOREIGN_KEPT)
         f->state.start = copy_mark_judge(found ? &m : NULL, f->settings.log.shard, &p);
     if (f->state.start == ROCKS_FOREIGN_LOST) {

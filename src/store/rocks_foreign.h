@@ -54,6 +54,7 @@ struct rocks_foreign_state {
     uint64_t loaded;           /* records read at the start */
     uint64_t replayed;         /* batches of the log */
     uint64_t seq;              /* the last batch */
+    uint64_t acceptance;       /* of lost commits, the last one: an id of it; 0: there was none */
     uint64_t flushed;          /* records show everything up to this one */
     span lag;                  /* everything acknowledged so long ago is in records */
     uint64_t written, removed; /* records, since the start */

@@ -15,6 +15,7 @@
 #include "base/folder.h"
 #include "store/audit.h"
 #include "store/batch_bytes.h"
+#include "store/history_mark.h"
 #include "store/index_file.h"
 #include "store/log_segment.h"
 #include "store/record.h"
@@ -281,6 +282,7 @@ static struct err fill_root(const char *from, const struct log_survey *survey, c
     if (survey->count)
         s.last = survey->batches[survey->count - 1].number;
     TRY(copy_root(from, dir));
+    TRY(history_mark_make(dir)); /* numbers of events that are lost are given again */
     TRY(rocks_open(&settings, &s.store));
     struct err e = log_survey_read(survey, from, apply, &s);
     if (e.code == ERR_OK && survey->missing)

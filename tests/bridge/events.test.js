@@ -50,13 +50,18 @@ describe('events on exchanges of RabbitMQ', () => {
     const found = await rabbit.take(all, 3);
     const events = found.map((m) => JSON.parse(m.text));
     assert.deepEqual(events.map((e) => e.event), ['job_enqueued', 'job_taken', 'job_dead']);
-    assert.deepEqual(found.map((m) => m.properties.message_id), events.map((e) => String(e.number)));
+    assert.deepEqual(found.map((m) => m.properties.message_id), events.map((e) => e.cursor));
     assert.deepEqual(found.map((m) => m.routingKey), events.map((e) => `${queue}.${e.event}`));
     assert.equal(found[0].properties.delivery_mode, 2);
     assert.equal((await rabbit.take(dead, 1))[0].routingKey, `${queue}.job_dead`);
     const history = await server.history(`&queue=${queue}`);
     assert.deepEqual(events, history);
     await finish(bridge);
+    const later = new Bridge(broker.port, server.url(), ['--events', '--to-exchange', 'events',
+      '--events-since', events[0].cursor]).start();
+    assert.deepEqual((await rabbit.take(all, 2)).map((m) => m.properties.message_id),
+      events.slice(1).map((e) => e.cursor));
+    await finish(later);
   });
 
   test('only_those_that_are_asked_for_and_events_that_nobody_hears_hold_up_nothing', async () => {
@@ -225,7 +230,7 @@ describe('events on exchanges of RabbitMQ', () => {
       assert.equal(payload.status.taskId, taskId);
       assert.ok(m.routingKey.startsWith(`primary.${taskId}.`));
       assert.equal(m.properties.content_type, 'application/json');
-      assert.match(m.properties.message_id, /^\d+\.\d$/);
+      assert.match(m.properties.message_id, /^[0-9a-f]{16}-\d+\.\d$/);
       assert.deepEqual(m.properties.headers, { CC: ['route.index.v1.build'] });
     }
     const [byRoute] = await rabbit.take(routed, 1);

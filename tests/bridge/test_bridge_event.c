@@ -16,9 +16,10 @@ static struct bridge_notes notes;
 static enum err_code read_event(struct str text, const char *exchange, bool taskcluster)
 {
     const struct bridge_topics to = {exchange, taskcluster};
+    const struct event_cursor at = {UINT64_C(0x9f3c2a417bde0815), 41};
     arena_reset(&arena);
     notes = (struct bridge_notes){0};
-    return bridge_event_read(text, 41, &to, &arena, &notes).code;
+    return bridge_event_read(text, at, &to, &arena, &notes).code;
 }
 
 static void equal(struct str is, const char *should)
@@ -39,7 +40,7 @@ static void an_event_goes_to_its_exchange_without_its_messages(void **state)
     assert_int_equal(notes.count, 1);
     equal(notes.at[0].exchange, "events");
     equal(notes.at[0].routing_key, "a.b.job_taken");
-    equal(notes.at[0].message_id, "41");
+    equal(notes.at[0].message_id, "9f3c2a417bde0815-41");
     equal(notes.at[0].type, "job_taken");
     equal(notes.at[0].body, "{\"event\":\"job_taken\",\"queue\":\"a.b\",\"run\":0}");
 }
@@ -51,7 +52,7 @@ static void its_messages_go_to_theirs_with_routes(void **state)
     assert_int_equal(notes.count, 1);
     equal(notes.at[0].exchange, "x/y");
     equal(notes.at[0].routing_key, "primary.t");
-    equal(notes.at[0].message_id, "41.1");
+    equal(notes.at[0].message_id, "9f3c2a417bde0815-41.1");
     equal(notes.at[0].body, "{\"p\": 1}");
     assert_int_equal(notes.at[0].cc.num_entries, 2);
     equal(amqp_session_str(notes.at[0].cc.entries[1].value.bytes), "route.\xc3\xa9");

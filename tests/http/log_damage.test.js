@@ -39,8 +39,8 @@ function lose({ file, at }) {
     fs.closeSync(fd);
 }
 
-async function withServer(args, test) {
-    const server = new Server({ args });
+async function withServer(args, test, dir) {
+    const server = new Server({ args, dir });
     await server.start();
     try {
         await test(server);
@@ -58,6 +58,12 @@ async function enqueue(server, queue, count) {
 
 async function count(server) {
     return (await server.request('GET', '/jobs/count')).json.count;
+}
+
+async function eventsOf(server, since) {
+    const res = await server.request('GET', `/events?follow=false&since=${since}`);
+    assert.equal(res.status, 200, res.text);
+    return res.text.trim().split('\n').filter(Boolean).map((line) => JSON.parse(line));
 }
 
 const serve = (root, ...args) => run(['serve', '--root-dir', root, '--port', '0', '--admin-port', '0', ...args]);
@@ -82,11 +88,13 @@ describe('a log that has lost a batch which was acknowledged', () => {
                 { message: 'no', token: taken.token });
             assert.equal(failed.status, 200, failed.text);
             kept.push(...await enqueue(server, 'after', 300));
+            const events = await eventsOf(server, 0);
             await server.signal('SIGKILL');
             const root = rootOf(server);
             const hole = frames(root, BATCH).filter((frame) => frame.length > 8000)[1];
             lose(hole);
             const before = digest(root);
+            const followed = events.at(-1);
 
             const end = await serve(root);
             assert.notEqual(end.code, 0);
@@ -123,6 +131,9 @@ describe('a log that has lost a batch which was acknowledged', () => {
                 assertError(await next.request('GET', `/jobs/${lost.find((id) => id !== taken.id)}`), 404, 'not_found');
                 assertError(await next.request('GET', `/jobs/${taken.id}`), 500, 'job_damaged');
                 await enqueue(next, 'more', 5);
+                const [first] = await eventsOf(next, followed.cursor);
+                assert.equal(first.number, followed.number + 1);
+                assert.notEqual(first.cursor.split('-')[0], followed.cursor.split('-')[0]);
                 await next.stop();
                 await next.start();
                 assert.equal(await count(next), kept.length + 5);
@@ -139,9 +150,20 @@ describe('a log that has lost a batch which was acknowledged', () => {
             const root = rootOf(server);
             await until(() => frames(root, REST).at(-1)?.number === frames(root, BATCH).at(-1).number,
                 'the log says that it is idle');
+            const followed = (await eventsOf(server, 0)).at(-1);
             await server.signal('SIGKILL');
             lose(frames(root, BATCH).at(-1));
             assert.match((await serve(root)).stderr, /is damaged after batch/);
+            const dir = makeDir();
+            assert.equal((await check('--salvage', '--into', path.join(dir, 'root'), root)).code, 0);
+            await withServer([], async (next) => {
+                await enqueue(next, 'q', 300); // their events have numbers that were given before
+                const [gap, again] = await eventsOf(next, followed.cursor);
+                assert.equal(gap.event, 'gap');
+                assert.match(gap.reason, new RegExp(`no event ${followed.cursor} in this history`));
+                assert.equal(again.number, followed.number - 299);
+            }, dir);
+            fs.rmSync(dir, { recursive: true, force: true });
         });
     });
 

@@ -321,7 +321,9 @@ describe('with a standby of PostgreSQL that is away', () => {
 });
 
 describe('PostgreSQL that has lost commits', () => {
-  let all;
+  let all, followed;
+  const events = async (m, since) => (await m.ask('GET', `/events?follow=false&since=${since}`)).text.trim()
+    .split('\n').filter(Boolean).map((line) => JSON.parse(line));
   before(async () => { all = await together(2, { args: LEASE }); });
   after(() => all?.stop());
   const serve = (m, ...args) => tenax(['serve', '--root-dir', m.dir, '--port', String(m.port), '--no-admin',
@@ -331,6 +333,8 @@ describe('PostgreSQL that has lost commits', () => {
     const [owner, standby] = all.members;
     await standby.until('standby');
     for (let n = 0; n < 5; n++) assert.strictEqual((await enqueue(owner, 'lost', n)).status, 201);
+    followed = await events(owner, 0);
+    assert.strictEqual(followed.length, 5);
     await all.postgres.rows('BEGIN; UPDATE tenax.shard SET seq = seq - 3; DELETE FROM tenax.log_0 l USING tenax.shard s ' +
       'WHERE l.seq > s.seq; COMMIT');
     for (const m of all.members) {
@@ -353,6 +357,7 @@ describe('PostgreSQL that has lost commits', () => {
     await standby.start({ args: ['--accept-lost-commits'] });
     await standby.until('owner');
     assert.strictEqual(await all.postgres.value('SELECT count(*) FROM tenax.alarm'), '0');
+    assert.strictEqual((await enqueue(standby, 'lost', 8)).status, 201);
     await owner.start(); // what it had is accepted, too
     await owner.until('standby');
     await standby.kill();
@@ -363,10 +368,35 @@ describe('PostgreSQL that has lost commits', () => {
     await standby.until('standby');
   });
 
+  it('begins a new history of events, the same for all servers, whoever accepted that', async () => {
+    const [owner, standby] = all.members;
+    const [gap, ...later] = await events(owner, followed.at(-1).cursor);
+    assert.deepStrictEqual([gap.event, later.length], ['gap', 2]);
+    const left = later[0].number - 1;
+    assert.ok(left < followed.length);
+    assert.match(gap.reason, new RegExp(`no event ${followed.at(-1).cursor} in this history`));
+    const history = later[0].cursor.split('-')[0];
+    assert.notStrictEqual(history, followed[0].cursor.split('-')[0]);
+    assert.strictEqual(gap.cursor, `${history}-${left}`);
+    if (left) assert.deepStrictEqual(await events(owner, followed[left - 1].cursor), later);
+    await owner.kill();
+    await standby.until('owner');
+    assert.strictEqual((await enqueue(standby, 'lost', 10)).status, 201);
+    const again = await events(standby, later[0].cursor);
+    assert.deepStrictEqual(again.map((e) => e.cursor), [2, 3].map((n) => `${history}-${left + n}`));
+    assert.strictEqual((await events(standby, followed.at(-1).cursor))[0].event, 'gap');
+    await owner.start();
+    await standby.kill();
+    await owner.until('owner');
+    await standby.start();
+    await standby.until('standby');
+  });
+
   it('is noticed at the next start by a server that was away', async () => {
     const [owner, standby] = all.members;
     await standby.kill();
     for (let n = 0; n < 5; n++) assert.strictEqual((await enqueue(owner, 'lost', n)).status, 201);
+    followed = await events(owner, followed[0].cursor);
     const seen = () => fs.readFileSync(`${owner.dir}/postgres-seen`).toString('latin1');
     const before = seen();
     await until(() => seen() !== before, 'the owner keeps what it has seen');
@@ -378,6 +408,15 @@ describe('PostgreSQL that has lost commits', () => {
     assert.strictEqual(end.code, 1, end.stderr);
     assert.match(end.stderr, /PostgreSQL lacks batch \d+ of epoch \d+, which this server has seen/);
     assert.match((await serve(standby)).stderr, /the alarm of .* stands/);
+    await standby.start({ args: ['--accept-lost-commits'] });
+    await standby.until('owner');
+    await standby.kill(); // before the first event of the new history
+    await owner.start();
+    await owner.until('owner');
+    assert.strictEqual((await enqueue(owner, 'lost', 9)).status, 201);
+    const [gap, later] = await events(owner, followed.at(-1).cursor);
+    assert.strictEqual(gap.event, 'gap');
+    assert.notStrictEqual(later.cursor.split('-')[0], followed.at(-1).cursor.split('-')[0]);
   });
 });
 
