@@ -485,6 +485,8 @@ static bool is_free(const struct engine *e, const struct live *l)
     uint32_t limit = e->settings.lost_worker_limit;
     if (l->confirmed)
         return false;
+    if (l->kind == KIND_TASK)
+        return l->restored; /* Taskcluster's workers count on their retries */
     return l->restored || l->losses + 1 < (limit ? limit : UNCONFIRMED_MAX);
 }
 

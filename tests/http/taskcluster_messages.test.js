@@ -288,6 +288,21 @@ describe('messages about claims', () => {
         assert.equal(list[1].payload.workerGroup, 'wgroup');
     });
 
+    it('use_no_retry_if_a_start_of_the_server_cut_them_off', async () => {
+        for (const reclaimed of [false, true]) {
+            const t = await running(server, { retries: 1 });
+            if (reclaimed)
+                await t.queue.reclaimTask(t.id, 0);
+            await server.signal('SIGKILL');
+            await server.start();
+            const queue = await server.queue();
+            await until(async () => (await queue.status(t.id)).status.runs.length === 2);
+            const { status } = await queue.status(t.id);
+            assert.equal(status.runs[0].reasonResolved, 'claim-expired');
+            assert.equal(status.retriesLeft, reclaimed ? 0 : 1);
+        }
+    });
+
     it('say_until_when_they_were_taken_at_first', async () => {
         const t = await running(other);
         const { takenUntil } = await t.queue.reclaimTask(t.id, 0);
