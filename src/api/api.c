@@ -28,9 +28,10 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     return a;
 }
 
-void api_set_strict(struct api *a, bool strict)
+void api_configure(struct api *a, bool strict, span claim_wait_max)
 {
     a->settings.strict = strict;
+    a->settings.claim_wait_max = claim_wait_max;
 }
 
 void api_set_messages(struct api *a, const struct api_messages *messages)

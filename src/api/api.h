@@ -79,7 +79,8 @@ struct api_landing {
 
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */
-    uint64_t body_max; /* bytes of a body that came as MessagePack, once it is JSON; 0: any */
+    span claim_wait_max; /* a claim is answered after this, if it may wait for longer */
+    uint64_t body_max;   /* bytes of a body that came as MessagePack, once it is JSON; 0: any */
     /* Writes a backup to the sink, on a thread of its own, and returns when it is done or the
      * sink has failed. NULL: POST /backup is refused. */
     struct err (*backup)(void *ctx, const struct sink *sink);
@@ -124,7 +125,7 @@ struct api_messages {
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings);
 /* From the next request on. */
-void api_set_strict(struct api *a, bool strict);
+void api_configure(struct api *a, bool strict, span claim_wait_max);
 /* Before the first request. */
 void api_set_messages(struct api *a, const struct api_messages *messages);
 /* Reads the tokens that are kept, before the first request. The backend has its turns meanwhile;

@@ -327,6 +327,14 @@ static struct err check_claim(const struct claim_fields *f)
     return err_none();
 }
 
+/* An early answer without jobs costs a worker one more claim; one that comes after a proxy has
+ * given up costs it the jobs. */
+static span wait_of(const struct api *a, span asked)
+{
+    span max = a->settings.claim_wait_max;
+    return max.ms && max.ms < asked.ms ? max : asked;
+}
+
 void api_claim(struct api *a, const struct api_request *r)
 {
     struct claim_fields f = {.count = 1, .lease = {API_LEASE_MS}, .worker = r->http->worker_id};
@@ -359,7 +367,7 @@ void api_claim(struct api *a, const struct api_request *r)
                               .address = str_from(http_peer(r->x)->address),
                               .agent = agent_of(r),
                               .lease = f.lease,
-                              .wait = f.wait,
+                              .wait = wait_of(a, f.wait),
                               .done = on_claimed,
                               .ctx = c};
     c->claim = backend_claim(a->backend, &spec);

@@ -441,6 +441,30 @@ static void read_landing(void *ctx, struct http_exchange *x, const struct http_r
     landing_read(&s->settings, &s->admin, x, req, admin, out);
 }
 
+static struct api_settings settings_of_api(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    return (struct api_settings){.strict = set->strict,
+                                 .claim_wait_max = set->claim_wait_max,
+                                 .body_max = set->max_body,
+                                 .backup = backup,
+                                 .backup_ctx = s,
+                                 .compact = compact,
+                                 .compact_stop = compact_stop,
+                                 .loop = &s->loop,
+                                 .tokens = s->who.tokens,
+                                 .identities = s->who.identities,
+                                 .holders = s->who.holders,
+                                 .admin_loopback = gate_is_loopback(set->admin_host),
+                                 .now = serve_now,
+                                 .machine = read_machine,
+                                 .machine_ctx = s,
+                                 .cluster = s->cluster ? read_cluster : NULL,
+                                 .step_down = serve_step_down,
+                                 .landing = read_landing,
+                                 .cluster_ctx = s};
+}
+
 /* With the jobs: everything that answers requests about them. */
 static struct err start_owner(struct server *s)
 {
@@ -451,24 +475,7 @@ static struct err start_owner(struct server *s)
     TRY(exporter_open(&s->exporter, &s->loop, random_seed(), set));
     TRY(open_backend(s));
     TRY(identity_set_open(&s->who, &s->loop, serve_now, random_seed(), set));
-    struct api_settings api = {.strict = s->settings.strict,
-                               .body_max = s->settings.max_body,
-                               .backup = backup,
-                               .backup_ctx = s,
-                               .compact = compact,
-                               .compact_stop = compact_stop,
-                               .loop = &s->loop,
-                               .tokens = s->who.tokens,
-                               .identities = s->who.identities,
-                               .holders = s->who.holders,
-                               .admin_loopback = gate_is_loopback(set->admin_host),
-                               .now = serve_now,
-                               .machine = read_machine,
-                               .machine_ctx = s,
-                               .cluster = s->cluster ? read_cluster : NULL,
-                               .step_down = serve_step_down,
-                               .landing = read_landing,
-                               .cluster_ctx = s};
+    struct api_settings api = settings_of_api(s);
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));

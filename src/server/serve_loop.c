@@ -238,7 +238,7 @@ static void adopt(struct server *s, const struct settings *fresh)
     log_set((enum log_level)s->settings.log_level, (enum log_format)s->settings.log_format);
     struct backend_settings backend = settings_backend(&s->settings);
     backend_configure(s->backend, &backend);
-    api_set_strict(s->api, s->settings.strict);
+    api_configure(s->api, s->settings.strict, s->settings.claim_wait_max);
     serve_start_heartbeat(s);
 }
 

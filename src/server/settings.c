@@ -247,6 +247,11 @@ static const struct option_def table[] = {
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs sends a heartbeat when it has nothing else to send",
      .live = true},
+    {"claim-wait-max", "DURATION", OPTION_SPAN, AT(claim_wait_max), ENV("CLAIM_WAIT_MAX"),
+     .def = "45s",
+     .help = "how long a claim waits for a job at most, whatever its wait_ms; proxies give up an "
+             "answer that has not begun after 50 or 60 seconds (docs/proxies.md)",
+     .live = true},
     {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug|trace",
      ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log; trace is the same as debug",
      .live = true},
@@ -414,7 +419,8 @@ static const char *fault_of_listeners(const struct settings *s)
     return fault ? fault : fault_of_tls(&s->admin_tls);
 }
 
-/* A zero time would end every connection at once, or send heartbeats without a pause. */
+/* A zero time would end every connection at once, send heartbeats without a pause, or have
+ * workers claim without one. */
 static struct err check_times(const struct settings *s)
 {
     const struct {
@@ -422,6 +428,7 @@ static struct err check_times(const struct settings *s)
         span value;
     } times[] = {
         {"--heartbeat-interval", s->heartbeat_interval},
+        {"--claim-wait-max", s->claim_wait_max},
         {"--header-timeout", s->header_timeout},
         {"--body-timeout", s->body_timeout},
         {"--idle-timeout", s->idle_timeout},

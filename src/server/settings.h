@@ -75,6 +75,7 @@ struct settings {
     bool index_snapshots;
     int when_no_policy; /* enum settings_no_policy */
     span heartbeat_interval;
+    span claim_wait_max;
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */
     bool log_to_disk;

@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Server, assertError, notOn, queueName, rawPost, repeat, until, useServer } = require('./harness');
+const { Server, assertError, notOn, queueName, rawPost, repeat, run, until, useServer } = require('./harness');
 
 function ids(jobs) {
     return jobs.map((job) => job.id);
@@ -218,6 +218,16 @@ describe('a long poll', () => {
         const jobs = await server.claim({ queues: [queueName()], wait_ms: 200 });
         assert.deepEqual(jobs, []);
         assert.ok(Date.now() - from >= 199, 'not before');
+    });
+
+    it('waits_no_longer_than_the_server_lets_it', async (t) => {
+        const own = new Server({ args: ['--claim-wait-max', '200ms'] });
+        await own.start();
+        t.after(() => own.clean());
+        assert.deepEqual(await own.claim({ queues: ['q'], wait_ms: 300000 }), []);
+        const { code, stderr } = await run(['serve', '--claim-wait-max', '0s']);
+        assert.equal(code, 2);
+        assert.match(stderr, /--claim-wait-max must be longer than 0/);
     });
 
     it('of_no_wait_answers_at_once', async () => {

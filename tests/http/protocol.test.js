@@ -194,6 +194,24 @@ describe('a connection', () => {
         wire.close();
     });
 
+    it('of_HTTP_1.0_for_a_stream_gets_its_first_job_at_once', async () => {
+        const queue = queueName();
+        const wire = await server.wire();
+        wire.send(`GET /jobs/take?queue=${queue} HTTP/1.0\r\n\r\n`);
+        const { headers } = await wire.head();
+        assert.equal(headers['x-accel-buffering'], 'no');
+        assert.equal(headers['transfer-encoding'], undefined, 'HTTP/1.0 has no chunks');
+        assert.equal(headers.connection, 'close');
+        const { id } = await server.enqueue({ queue });
+        let line;
+        do
+            line = await wire.before('\n');
+        while (line === '');
+        assert.equal(JSON.parse(line).id, id);
+        wire.close();
+        await until(async () => (await server.job(id)).status === 'ready', 'the job is given back');
+    });
+
     it('whose_client_shut_down_its_side_is_answered_still', async () => {
         const queue = queueName();
         const wire = await server.wire();

@@ -80,6 +80,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.avoid_required.ms, 300000);
     assert_int_equal(s.cron_missed, SETTINGS_CRON_ONCE);
     assert_int_equal(s.heartbeat_interval.ms, 3000);
+    assert_int_equal(s.claim_wait_max.ms, 45000);
     assert_int_equal(s.log_level, LOG_WARN);
     assert_int_equal(s.log_format, LOG_TEXT);
     assert_false(s.strict);
