@@ -95,7 +95,7 @@ struct policy_settings {
 /* The settings until someone changes them. */
 #define POLICY_SETTINGS_DEFAULT                                                                    \
     ((struct policy_settings){.global_max_retries = POLICY_GLOBAL_MAX,                             \
-                              .when_no_policy = RETRY_FALLBACK_FAIL,                               \
+                              .when_no_policy = RETRY_FALLBACK_DEFAULT,                            \
                               .preempted_grace = POLICY_GRACE})
 
 /* Which settings a change states. */

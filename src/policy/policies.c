@@ -396,13 +396,25 @@ static bool says_the_same(const struct policies *p, struct str section)
     return str_eq(section, (struct str){p->section, p->section_len});
 }
 
+/* A section of Armada's form once was applied without the whenNoPolicy that it implies. It does not
+ * become a new one by that: it would undo what somebody has changed since, as an emergency stop. */
+static bool implies_the_same(const struct policies *p, const struct policy_change *change,
+                             struct arena *a)
+{
+    struct policy_change without = *change;
+    without.set &= ~(unsigned)POLICY_SET_NO_POLICY;
+    return change->set & POLICY_SET_NO_POLICY &&
+           change->to.when_no_policy == p->settings.when_no_policy &&
+           says_the_same(p, settings_document_canonical(&without, a));
+}
+
 /* The fate of a change from `old` to `new`. */
 static enum policies_fate fate_of(const struct policies *p, const struct policies_settings *put,
-                                  struct str section, bool changes)
+                                  struct str section, bool changes, struct arena *a)
 {
     if (!put->from_file)
         return POLICIES_APPLIED;
-    if (says_the_same(p, section))
+    if (says_the_same(p, section) || (put->change && implies_the_same(p, put->change, a)))
         return POLICIES_UNCHANGED;
     /* It is unknown whether the section is new. */
     bool first = put->at_start && !p->section;
@@ -451,7 +463,7 @@ struct err policies_settings_put(struct policies *p, const struct policies_setti
     if (put->change && put->from_file)
         section = settings_document_canonical(put->change, a);
     bool changes = !str_eq(settings_document_text(&p->settings, a), settings_document_text(&s, a));
-    enum policies_fate f = fate_of(p, put, section, changes);
+    enum policies_fate f = fate_of(p, put, section, changes, a);
     if (fate)
         *fate = changes ? f : POLICIES_APPLIED;
     if (f != POLICIES_APPLIED)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/must.h"
 #include "wire/document.h"
 #include "policy/settings_document.h"
 
@@ -59,6 +60,18 @@ static struct err take_option(const char *file, const struct document_node *n,
     return options_from_file(o, rows[i].row, word, values);
 }
 
+/* Armada fails jobs without a policy, and a file in its form keeps that unless anything states it.
+ */
+static void fail_as_armada(struct document_node *kept, struct options *o, void *values,
+                           struct arena *a)
+{
+    if (options_source_of(o, CONFIG_NO_POLICY) != OPTION_FROM_DEFAULT)
+        return;
+    struct err err = options_from_file(o, CONFIG_NO_POLICY, "fail", values);
+    must(err.code == ERR_OK);
+    document_add(kept, "whenNoPolicy", document_string(a, STR("fail")));
+}
+
 /* name: of the section in the file. */
 static struct err read_retry(const char *file, const struct document_node *section,
                              const char *name, struct options *o, void *values, struct config *out)
@@ -79,6 +92,8 @@ static struct err read_retry(const char *file, const struct document_node *secti
         copy = document_add(kept, "", copy);
         copy->key = n->key;
     }
+    if (strcmp(name, SECTION) != 0)
+        fail_as_armada(kept, o, values, &out->memory);
     struct buf json = {0};
     document_write_json(kept, &json);
     out->retry = arena_copy(&out->memory, buf_view(&json));

@@ -237,12 +237,11 @@ static const struct option_def table[] = {
      .help = "let retry policies decide about failed jobs; PUT /settings/retry overrides "
              "it"},
     {"retry-when-no-policy", "ACTION", OPTION_CHOICE, AT(when_no_policy), .choices = "fail|default",
-     ENV("RETRY_WHEN_NO_POLICY"), .def = "fail",
+     ENV("RETRY_WHEN_NO_POLICY"), .def = "default",
      .help = "while retry policies are enabled: what happens to failed jobs without an effective "
-             "policy "
-             "for. "
-             "fail: they die; default: their own backoff and retry limit, or the server's, apply. "
-             "PUT /settings/retry overrides it"},
+             "policy. default: their own backoff and retry limit, or the server's, apply; fail: "
+             "they die. PUT /settings/retry overrides it; a configuration file with the section "
+             "scheduling: retryPolicy: has fail unless it says otherwise"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs sends a heartbeat when it has nothing else to send",

@@ -41,6 +41,7 @@ static int set_up(void **state)
     w.list[0] = &w.policy;
     w.settings = POLICY_SETTINGS_DEFAULT;
     w.settings.enabled = true;
+    w.settings.when_no_policy = RETRY_FALLBACK_FAIL;
     w.rules = (struct verdict_rules){.policies = w.list,
                                      .policy_count = 1,
                                      .settings = &w.settings,

@@ -101,6 +101,15 @@ describe('a configuration file', () => {
             async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
         await withServer('', { args: ['--retry-when-no-policy', 'default'] },
             async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
+        // Jobs have retries of their own, but for a file in Armada's form.
+        const nested = 'scheduling:\n  retryPolicy: {enabled: true}\n';
+        for (const [text, args, wanted] of [['', [], 'default'],
+            ['retryPolicy: {enabled: true}\n', [], 'default'], [nested, [], 'fail'],
+            [nested.replace('}', ', whenNoPolicy: default}'), [], 'default'],
+            [nested, ['--retry-when-no-policy', 'default'], 'default'],
+            [`retry-when-no-policy: default\n${nested}`, [], 'default']])
+            await withServer(text, { args },
+                async (server) => assert.equal((await settings(server)).whenNoPolicy, wanted, text));
         // A flag overrides the section, too.
         await withServer('retryPolicy: {enabled: true, globalMaxRetries: 9}\n',
             { args: ['--retry-policy-enabled=false'] }, async (server) => {
@@ -129,7 +138,7 @@ describe('a configuration file', () => {
                 await server.claimOne(queue);
                 reasons.push((await server.post(`/jobs/${id}/failure`, { message: 'm' })).json.reason);
             }
-            assert.match(reasons[0], /^dead: no retry policy is in effect, .*policy default is missing$/);
+            assert.match(reasons[0], /^retry 1 of 25, default backoff, .*policy default is missing$/);
             assert.match(reasons[1], /^dead: no rule matched and policy default says Fail$/);
         });
     });

@@ -237,7 +237,7 @@ describe('a retry policy', () => {
 });
 
 describe('a job with retry policies', () => {
-    const server = useServer({ args: ['--retry-policy-enabled'] });
+    const server = useServer({ args: ['--retry-policy-enabled', '--retry-when-no-policy', 'fail'] });
 
     it('is_retried_by_a_rule_until_its_limit_away_from_the_node', async () => {
         const queue = queueName();
