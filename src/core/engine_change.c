@@ -60,6 +60,7 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     engine_gangs_limits(e, old);
     engine_queue_refresh(e, q);
     l->queue = q;
+    engine_crew_move(q, l);
     l->key = engine_key_move(e, l->key, q);
     l->priority = job->state.priority;
     l->ready_at = job->state.ready_at;

@@ -33,6 +33,7 @@ static void check_queue(const struct engine *e, const struct queue *q)
     btree_check(&q->ready);
     engine_limits_check(q);
     engine_keys_check(q);
+    engine_crew_check(q);
 }
 
 /* Whoever changes a status without an event is found out here. */

@@ -63,6 +63,22 @@ void engine_crew_end(struct live *l)
     list_unlink(&l->beside);
 }
 
+void engine_crew_move(struct queue *to, struct live *l)
+{
+    list_unlink(&l->beside);
+    list_append(&to->pace.runs, &l->beside);
+}
+
+void engine_crew_check(const struct queue *q)
+{
+    uint64_t runs = 0;
+    LIST_EACH (node, &q->pace.runs) {
+        must(LIST_OF(node, const struct live, beside)->queue == q);
+        runs++;
+    }
+    must(runs == q->counts[STATUS_IN_FLIGHT]);
+}
+
 void engine_crew_measure(struct live *l, instant now)
 {
     struct queue_pace *p = &l->queue->pace;

@@ -36,6 +36,9 @@ void engine_crew_fini(struct engine *e);
 /* A run has its worker now; it is over. */
 void engine_crew_begin(struct queue *q, struct live *l);
 void engine_crew_end(struct live *l);
+/* The queue that its job is of is another one now. */
+void engine_crew_move(struct queue *to, struct live *l);
+void engine_crew_check(const struct queue *q);
 /* The run has ended by its worker's report: it counts for how long one takes. */
 void engine_crew_measure(struct live *l, instant now);
 

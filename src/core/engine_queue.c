@@ -87,7 +87,7 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
         return;
     for (enum job_kind k = 0; k < JOB_KINDS; k++)
         must(!q->has_head[k] && list_is_empty(&q->waiters[k]));
-    must(list_is_empty(&q->slots));
+    must(list_is_empty(&q->slots) && list_is_empty(&q->pace.runs));
     list_unlink(&q->dirty_node);
     list_unlink(&q->gang_watch.changed);
     btree_fini(&q->ready);
