@@ -185,6 +185,7 @@ test-asan:
 	@tools/suite asan-unit --limit 2700 -- meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs \
 		--timeout-multiplier 10 --suite unit --suite fuzz
 	@tools/suite asan-sim --limit 2700 -- $(BUILD)-asan/sim/sim --seeds $(ASAN_SEEDS)
+	@tools/suite asan-tenants --limit 600 -- $(BUILD)-asan/sim/sim --tenants --seeds $(ASAN_SEEDS)
 	@TENAX_BIN=$(BUILD)-asan/tenax tools/suite asan-http $(ASAN_FILES)
 
 ## test-long: longer searches by the simulator and of crashes, all HTTP tests with sanitizers, planted faults; hours
@@ -192,6 +193,7 @@ test-long: all
 	@tools/setup test
 	$(MAKE) test-mutants
 	$(MAKE) sim SEEDS=1..10000
+	$(MAKE) sim SEEDS=1..10000 SIM_ARGS=--tenants
 	MOMENTS=all KILLS=300 $(SUITE) crash --limit 7200 tests/crash/executor.test.js
 	$(MAKE) test-asan ASAN_SEEDS=1..1000 \
 		ASAN_FILES="$(filter-out $(addprefix tests/http/,$(MEASURED)),$(wildcard tests/http/*.test.js))"

@@ -28,6 +28,7 @@ struct http_exchange {
     void (*closed)(void *ctx);
     void *stream_ctx;
     bool aborted;
+    void *note;
 };
 
 /* Few, so that most bodies come in several. */
@@ -42,10 +43,12 @@ static void exchange_free(struct http_exchange *x)
     free(x);
 }
 
-void fake_ask(struct router *r, enum http_method method, struct str target, struct str body,
-              fake_answered answered, void *ctx, struct http_exchange **slot)
+void fake_ask(struct router *r, const struct fake_request *asked, fake_answered answered, void *ctx,
+              struct http_exchange **slot)
 {
     struct http_exchange *x = ALLOC(struct http_exchange);
+    enum http_method method = asked->method;
+    struct str target = asked->target, body = asked->body;
     const char *mark = target.len ? memchr(target.at, '?', target.len) : NULL;
     size_t path = mark ? (size_t)(mark - target.at) : target.len;
     bool pieces = router_takes_pieces(r, method, (struct str){target.at, path});
@@ -55,6 +58,8 @@ void fake_ask(struct router *r, enum http_method method, struct str target, stru
                                                    : (struct str){0},
                                      .host = STR("localhost"),
                                      .content_type = STR("application/json"),
+                                     .authorization = asked->authorization,
+                                     .idempotency_key = asked->idempotency_key,
                                      .body = pieces ? (struct str){0} : body,
                                      .length = (int64_t)body.len,
                                      .arena = &x->arena};
@@ -175,6 +180,12 @@ void http_stream_begin_sized(struct http_exchange *x, int status, struct str con
     x->gone = NULL;
 }
 
+void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
+                       void (*closed)(void *ctx), void *ctx)
+{
+    http_stream_begin_sized(x, status, content_type, 0, NULL, closed, ctx);
+}
+
 void http_stream_write(struct http_exchange *x, struct str bytes)
 {
     must(x->closed);
@@ -239,4 +250,26 @@ bool http_is_overloaded(const struct http_exchange *x)
 {
     (void)x;
     return false;
+}
+
+bool http_backlogged(const struct http_exchange *x)
+{
+    (void)x;
+    return false;
+}
+
+uint64_t http_stream_share(const struct http_exchange *x)
+{
+    (void)x;
+    return UINT64_MAX;
+}
+
+void http_set_note(struct http_exchange *x, void *note)
+{
+    x->note = note;
+}
+
+void *http_note(const struct http_exchange *x)
+{
+    return x->note;
 }

@@ -10,10 +10,16 @@
 
 typedef void (*fake_answered)(void *ctx, int status, struct str body);
 
+/* A path with a query, and a body of JSON, or none. Headers that are empty are absent. */
+struct fake_request {
+    enum http_method method;
+    struct str target, body, authorization, idempotency_key;
+};
+
 /* Asks: answered(ctx, …) is called once, perhaps before this returns; *x is the exchange until then
- * and NULL afterwards. The target is a path with a query; a body is JSON. */
-void fake_ask(struct router *r, enum http_method method, struct str target, struct str body,
-              fake_answered answered, void *ctx, struct http_exchange **x);
+ * and NULL afterwards. */
+void fake_ask(struct router *r, const struct fake_request *asked, fake_answered answered, void *ctx,
+              struct http_exchange **x);
 /* What the network would do next: the next piece of a body that is taken in pieces, or its end. The
  * exchange may be answered in here. */
 void fake_step(struct http_exchange *x);

@@ -49,7 +49,8 @@ static void ask(struct tworld *w, const struct ask *like, enum http_method metho
     a->turned_at = w->turned_at;
     list_append(&w->asks, &a->node);
     trace_line("asks: %s %.*s %.*s", kinds[a->kind], STR_ARG(target), STR_ARG(body));
-    fake_ask(w->router, method, target, body, answered, a, &a->x);
+    const struct fake_request asked = {.method = method, .target = target, .body = body};
+    fake_ask(w->router, &asked, answered, a, &a->x);
 }
 
 /* About one task: "/task/<id>" and the rest. */
