@@ -74,6 +74,19 @@ static struct err check_name(struct str name)
     return err_none();
 }
 
+static struct err check_quota(const struct token_spec *spec)
+{
+    const struct token_quota *q = &spec->quota;
+    if (q->waiting > TOKEN_QUOTA_MAX || q->budgets > TOKEN_QUOTA_MAX || q->keys > TOKEN_QUOTA_MAX)
+        return err_make(ERR_BAD_VALUE, "quota: numbers up to %d", TOKEN_QUOTA_MAX);
+    if (token_has_quota(q) && spec->roles & 1u << ROLE_ADMIN)
+        return err_make(ERR_BAD_VALUE, "quota: an admin has none");
+    if (q->budgets && !spec->queue_count)
+        return err_make(ERR_BAD_VALUE, "quota: budgets: only a token that is limited to queues has "
+                                       "budgets of its own");
+    return err_none();
+}
+
 struct err token_check_spec(const struct token_spec *spec)
 {
     if (spec->roles == 0 || spec->roles & ~ROLES_ALL)
@@ -85,6 +98,7 @@ struct err token_check_spec(const struct token_spec *spec)
         return err_make(ERR_TOO_MANY, "queues: at most %d patterns", RIGHTS_PATTERNS_MAX);
     for (size_t i = 0; i < spec->queue_count; i++)
         TRY(rights_pattern_check(spec->queues[i]));
+    TRY(check_quota(spec));
     return check_name(spec->name);
 }
 
@@ -106,6 +120,7 @@ static struct token *make(const struct token_spec *spec)
     t->kind = ACTOR_TOKEN;
     t->roles = spec->roles;
     t->payloads = spec->payloads;
+    t->quota = spec->quota;
     t->rights = (struct rights){.set = rights_of(spec->roles, spec->payloads),
                                 .queues = {queues, spec->queue_count}};
     shared_names_mark(&t->rights);
@@ -171,6 +186,16 @@ void token_free(struct token *t)
     free(t);
 }
 
+uint64_t token_number(const struct token *t)
+{
+    unsigned char bytes[TOKEN_ID_LEN / 2];
+    uint64_t number = 0;
+    must(read_hex(token_id(t), bytes, sizeof bytes));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        number = number << 8 | bytes[i];
+    return number ? number : 1;
+}
+
 bool token_is_live(const struct token *t, instant now)
 {
     return !atomic_load_explicit(&t->revoked, memory_order_acquire) &&
@@ -183,6 +208,12 @@ static void write_time(struct buf *b, const char *name, instant at)
 {
     if (instant_is_set(at))
         buf_print(b, ",\"%s\":%lld", name, (long long)at.ms);
+}
+
+static void write_limit(struct buf *b, const char *name, uint64_t most)
+{
+    if (most)
+        buf_print(b, ",\"%s\":%llu", name, (unsigned long long)most);
 }
 
 void token_write(const struct token *t, struct buf *b)
@@ -202,6 +233,9 @@ void token_write(const struct token *t, struct buf *b)
     }
     buf_print(b, "],\"payloads\":%s,\"name\":", t->payloads ? "true" : "false");
     json_write_string(b, t->name);
+    write_limit(b, "waiting", t->quota.waiting);
+    write_limit(b, "budgets", t->quota.budgets);
+    write_limit(b, "keys", t->quota.keys);
     write_time(b, "created", t->created);
     write_time(b, "expires", t->expires);
     write_time(b, "used", used ? (instant){used} : INSTANT_NONE);
@@ -253,6 +287,14 @@ static struct err read_queues(struct json_cursor *c, struct arena *a, struct kep
     }
 }
 
+static struct err read_limit(struct json_cursor *c, uint64_t *most)
+{
+    int64_t n;
+    TRY(json_read_int(c, 1, TOKEN_QUOTA_MAX, &n));
+    *most = (uint64_t)n;
+    return err_none();
+}
+
 /* A member that is not known may limit the token: it must not be passed over. */
 static struct err read_member(struct json_cursor *c, struct str name, struct arena *a,
                               struct kept *k)
@@ -271,6 +313,12 @@ static struct err read_member(struct json_cursor *c, struct str name, struct are
         return json_read_bool(c, &k->spec.payloads);
     if (str_eq(name, STR("name")))
         return read_text(c, a, &k->spec.name);
+    if (str_eq(name, STR("waiting")))
+        return read_limit(c, &k->spec.quota.waiting);
+    if (str_eq(name, STR("budgets")))
+        return read_limit(c, &k->spec.quota.budgets);
+    if (str_eq(name, STR("keys")))
+        return read_limit(c, &k->spec.quota.keys);
     if (str_eq(name, STR("created")))
         return json_read_int(c, 1, INSTANT_MAX_MS, &k->spec.created.ms);
     if (str_eq(name, STR("expires")))

@@ -29,12 +29,21 @@
 #define TOKEN_HASH_LEN  32
 #define TOKEN_NAME_MAX  64
 
+/* What the jobs of a token may be and have at most; 0: no limit. */
+struct token_quota {
+    uint64_t waiting; /* jobs that it has enqueued and that have not begun */
+    uint64_t budgets; /* that those with the same queues make by enqueueing */
+    uint64_t keys;    /* unique keys and aliases that its jobs hold */
+};
+#define TOKEN_QUOTA_MAX 1000000000
+
 /* What a token is to be. */
 struct token_spec {
     unsigned roles;           /* bits 1 << enum role */
     bool payloads;            /* a viewer that sees payloads */
     const struct str *queues; /* patterns; none: all queues */
     size_t queue_count;
+    struct token_quota quota;
     struct str name;          /* for people; may be empty */
     instant created, expires; /* expires INSTANT_NONE: never */
 };
@@ -48,6 +57,7 @@ struct token {
     unsigned roles;
     bool payloads;
     struct rights rights;
+    struct token_quota quota;
     struct str name;
     instant created, expires;
     _Atomic int64_t used; /* milliseconds since 1970 when it was last sent; 0: never */
@@ -79,6 +89,12 @@ NODISCARD struct err token_read(struct str text, struct token **out);
 static inline struct str token_id(const struct token *t)
 {
     return (struct str){t->id, TOKEN_ID_LEN};
+}
+/* Its number, by which jobs name their maker; never 0. */
+uint64_t token_number(const struct token *t);
+static inline bool token_has_quota(const struct token_quota *q)
+{
+    return q->waiting || q->budgets || q->keys;
 }
 /* Neither revoked nor expired. */
 bool token_is_live(const struct token *t, instant now);

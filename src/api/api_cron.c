@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
 
@@ -154,13 +155,16 @@ static struct err decode_entries(const struct api *a, struct json_cursor *c, str
     }
 }
 
-static struct err decode_group(const struct api *a, const struct http_request *req,
+static struct err decode_group(const struct api *a, const struct api_request *r,
                                struct cron_put *put)
 {
+    const struct http_request *req = r->http;
     struct group_body body = {0};
     struct specs specs = {0};
     TRY(api_decode_body(a, req, group_table, COUNT(group_table), false, &body));
     TRY(decode_entries(a, &body.entries.at, req->arena, &specs));
+    for (size_t i = 0; i < specs.count; i++)
+        specs.at[i].job.options.maker = api_quota(r).maker;
     put->paused = body.paused;
     put->zone = body.zone;
     put->entries = specs.at;
@@ -169,14 +173,16 @@ static struct err decode_group(const struct api *a, const struct http_request *r
     return err_none();
 }
 
-static struct err decode_entry(const struct api *a, const struct http_request *req, struct str name,
+static struct err decode_entry(const struct api *a, const struct api_request *r, struct str name,
                                struct cron_put *put)
 {
+    const struct http_request *req = r->http;
     struct entry_body body = {0};
     TRY(api_decode_body(a, req, entry_table, COUNT(entry_table), false, &body));
     TRY(decode_template(a, req->arena, &body));
     struct cron_spec *spec = ARENA_NEW(req->arena, struct cron_spec);
     *spec = body.spec;
+    spec->job.options.maker = api_quota(r).maker;
     if (name.len)
         spec->name = name;
     put->entries = spec;
@@ -368,16 +374,16 @@ void api_cron_put(struct api *a, const struct api_request *r)
     struct command c = {.kind = CMD_CRON_PUT, .done = on_group};
     struct err err = cron_check_name(r->params->at[0], "the name of a cron group");
     c.cron_put.group = r->params->at[0];
-    api_submit(a, r, &c, err.code == ERR_OK ? decode_group(a, r->http, &c.cron_put) : err);
+    api_submit(a, r, &c, err.code == ERR_OK ? decode_group(a, r, &c.cron_put) : err);
 }
 
 /* name: from the path, which overrides that of the body; or empty. */
-static struct err begin_entry(const struct api *a, const struct http_request *req, struct str group,
+static struct err begin_entry(const struct api *a, const struct api_request *r, struct str group,
                               struct str name, struct cron_put *put)
 {
     put->group = group;
     TRY(cron_check_name(group, "the name of a cron group"));
-    return decode_entry(a, req, name, put);
+    return decode_entry(a, r, name, put);
 }
 
 void api_cron_entry_put(struct api *a, const struct api_request *r)
@@ -386,7 +392,7 @@ void api_cron_entry_put(struct api *a, const struct api_request *r)
     struct str group, name;
     struct err err = read_path(r->params, &group, &name);
     if (err.code == ERR_OK)
-        err = begin_entry(a, r->http, group, name, &c.cron_put);
+        err = begin_entry(a, r, group, name, &c.cron_put);
     api_submit(a, r, &c, err);
 }
 
@@ -394,5 +400,5 @@ void api_cron_entry_put(struct api *a, const struct api_request *r)
 void api_cron_entry_add(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry_added, .cron_put.fresh = true};
-    api_submit(a, r, &c, begin_entry(a, r->http, r->params->at[0], (struct str){0}, &c.cron_put));
+    api_submit(a, r, &c, begin_entry(a, r, r->params->at[0], (struct str){0}, &c.cron_put));
 }

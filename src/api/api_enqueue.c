@@ -97,8 +97,10 @@ static void submit(struct api *a, const struct api_request *r, struct enqueue *s
     }
     add_trace(r->http, specs, count);
     const struct enqueue_quota quota = api_quota(r);
-    if (r->token && !rights_have(r->rights, RIGHT_OPERATE))
+    if (r->token && (!quota.operates || token_has_quota(&r->token->quota)))
         c.enqueue.quota = &quota;
+    for (size_t i = 0; i < count; i++)
+        specs[i].options.maker = quota.maker;
     c.enqueue.specs = specs;
     c.enqueue.count = count;
     api_send(a, r, &c);

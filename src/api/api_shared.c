@@ -94,7 +94,17 @@ bool api_is_same_tenant(const struct rights *a, const struct rights *b)
 struct enqueue_quota api_quota(const struct api_request *r)
 {
     struct str mark = shared_names_mark_of(r->rights);
-    return (struct enqueue_quota){.mark = mark, .budgets = mark.len ? BUDGETS_OF_LIMITED : 0};
+    const struct token_quota none = {0}, *own = r->token ? &r->token->quota : &none;
+    return (struct enqueue_quota){
+        .mark = mark,
+        .maker = own->waiting || own->keys ? token_number(r->token) : 0,
+        .waiting = own->waiting,
+        .keys = own->keys,
+        .budgets = own->budgets ? own->budgets
+                   : mark.len   ? BUDGETS_OF_LIMITED
+                                : 0,
+        .operates = rights_have(r->rights, RIGHT_OPERATE),
+    };
 }
 
 struct str api_own_words(struct str text, struct id own, struct buf *words)

@@ -48,12 +48,30 @@ static void write_used(struct buf *b, const void *token)
     buf_int(b, ((const struct token *)token)->used);
 }
 
+static const struct shape_member quota_members[] = {
+    {MEMBER(struct token_quota, waiting, "waiting", IF_SET,
+            "jobs that it has enqueued and that have not begun")},
+    {MEMBER(struct token_quota, budgets, "budgets", IF_SET,
+            "that tokens with the same queues make by enqueueing")},
+    {MEMBER(struct token_quota, keys, "keys", IF_SET,
+            "unique keys and aliases that its jobs hold")},
+};
+const struct shape api_quota_shape = {.name = "TokenQuota", SHAPE_MEMBERS(quota_members)};
+
+static bool is_limited(const void *token)
+{
+    return token_has_quota(&((const struct token *)token)->quota);
+}
+
 static const struct shape_member token_members[] = {
     {MEMBER_MADE("id", ALWAYS, "string", write_id, "by which it is deleted")},
     {MEMBER(struct token, name, "name", IF_SET, "for people")},
     {MEMBER_MADE("roles", ALWAYS, "string[]", write_roles, NULL)},
     {MEMBER_LIST(struct token, rights.queues.at, rights.queues.count, "queues", ALWAYS,
                  "patterns of the queues that it is limited to; none: all queues")},
+    {MEMBER_OBJECT(struct token, quota, "quota", IF_SET, &api_quota_shape,
+                   "what it may have at most"),
+     .is_set = is_limited},
     {MEMBER(struct token, payloads, "payloads", ALWAYS, "a viewer with it sees payloads")},
     {MEMBER(struct token, created, "created_at", ALWAYS, NULL)},
     {MEMBER(struct token, expires, "expires_at", OR_NULL, "null: never")},
@@ -125,6 +143,35 @@ static struct err read_patterns(struct json_cursor *c, struct arena *a, void *ou
     }
 }
 
+static struct err read_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    int64_t n;
+    (void)a;
+    TRY(json_read_int(c, 1, TOKEN_QUOTA_MAX, &n));
+    *(uint64_t *)out = (uint64_t)n;
+    return err_none();
+}
+
+#define QUOTA(member) #member, false, read_limit, offsetof(struct token_quota, member), true
+static const struct field quota_table[] = {
+    {QUOTA(waiting), "integer 1..$: jobs that it has enqueued and that have not begun",
+     TOKEN_QUOTA_MAX},
+    {QUOTA(budgets),
+     "integer 1..$: that tokens with the same queues make by enqueueing; only with queues",
+     TOKEN_QUOTA_MAX},
+    {QUOTA(keys), "integer 1..$: unique keys and aliases that its jobs hold", TOKEN_QUOTA_MAX},
+};
+const struct api_body api_quota_body = {.name = "NewTokenQuota",
+                                        API_FIELDS(quota_table),
+                                        .closed = true,
+                                        .doc = "object: what a token may have at most"};
+
+/* A limit that is not known must not be passed over. */
+static struct err read_quota(struct json_cursor *c, struct arena *a, void *quota)
+{
+    return field_read_object(true, c, a, quota_table, COUNT(quota_table), quota);
+}
+
 #define SPEC(member) offsetof(struct token_spec, member)
 
 static const struct field token_table[] = {
@@ -133,6 +180,7 @@ static const struct field token_table[] = {
     {"queues", false, read_patterns, 0, true,
      "string[..$]: patterns of queues, in which * stands for any text; without them all queues",
      RIGHTS_PATTERNS_MAX},
+    {"quota", false, read_quota, SPEC(quota), true, "NewTokenQuota"},
     {"payloads", false, field_bool, SPEC(payloads), true, "boolean: a viewer is to see payloads"},
     {"name", false, field_text, SPEC(name), true, "string 0..$: for people", TOKEN_NAME_MAX},
     {"expires_at", false, field_instant, SPEC(expires), true,

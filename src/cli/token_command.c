@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "access/token_file.h"
+#include "base/array.h"
 #include "cli/commands.h"
 #include "cli/rootdir.h"
 #include "client/admin.h"
@@ -19,6 +20,7 @@ struct token_args {
     struct client_args client;
     const char *role, *queues, *name, *root_dir;
     span expires;
+    int64_t waiting, budgets, keys;
     bool payloads;
 };
 
@@ -32,6 +34,13 @@ static const struct option_def options[] = {
     {"expires", "DURATION", OPTION_SPAN, AT(expires),
      .help = "create: how long it is good; without it until it is deleted"},
     {"name", "TEXT", OPTION_TEXT, AT(name), .help = "create: what the list is to call it"},
+    {"max-waiting", "COUNT", OPTION_INT, AT(waiting), .max = TOKEN_QUOTA_MAX,
+     .help = "create: how many jobs that it has enqueued may wait at a time"},
+    {"max-budgets", "COUNT", OPTION_INT, AT(budgets), .max = TOKEN_QUOTA_MAX,
+     .help = "create: how many budgets it may make by enqueueing, together with other tokens for "
+             "the same --queues"},
+    {"max-keys", "COUNT", OPTION_INT, AT(keys), .max = TOKEN_QUOTA_MAX,
+     .help = "create: how many unique keys and aliases its jobs may hold"},
     {"payloads", NULL, OPTION_SWITCH, AT(payloads),
      .help = "create: a viewer with it sees payloads, too"},
     {"root-dir", "DIR", OPTION_TEXT, AT(root_dir),
@@ -60,6 +69,7 @@ const struct subcommand token_command = {
         "nobody is locked out who can write to its directory.",
     .examples = "  tenax token create --role admin > ~/.tenax-token && chmod 600 ~/.tenax-token\n"
                 "  tenax token create --role worker --queues 'mail-*' --expires 90d\n"
+                "  tenax token create --role producer --queues 'mail-*' --max-waiting 10000\n"
                 "  tenax token create --role admin --root-dir /var/lib/tenax\n"
                 "  tenax token delete 0f3c8a91d2b4e675\n",
     .options = options,
@@ -67,6 +77,23 @@ const struct subcommand token_command = {
 };
 
 /* --- create --- */
+
+static void write_quota(const struct token_args *args, struct buf *b)
+{
+    const struct {
+        const char *name;
+        int64_t most;
+    } limits[] = {{"waiting", args->waiting}, {"budgets", args->budgets}, {"keys", args->keys}};
+    const char *before = ",\"quota\":{";
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        if (!limits[i].most)
+            continue;
+        buf_print(b, "%s\"%s\":%lld", before, limits[i].name, (long long)limits[i].most);
+        before = ",";
+    }
+    if (*before == ',' && !before[1])
+        buf_byte(b, '}');
+}
 
 static void write_body(const struct token_args *args, instant now, struct buf *b)
 {
@@ -82,6 +109,7 @@ static void write_body(const struct token_args *args, instant now, struct buf *b
     }
     if (args->expires.ms)
         buf_print(b, ",\"expires_at\":%lld", (long long)instant_add(now, args->expires).ms);
+    write_quota(args, b);
     buf_print(b, ",\"payloads\":%s}", args->payloads ? "true" : "false");
 }
 
@@ -137,6 +165,8 @@ static struct err read_spec(const struct token_args *args, struct str *queues,
     }
     spec->name = str_from(args->name ? args->name : "");
     spec->payloads = args->payloads;
+    spec->quota = (struct token_quota){(uint64_t)args->waiting, (uint64_t)args->budgets,
+                                       (uint64_t)args->keys};
     return err_none();
 }
 
@@ -194,9 +224,26 @@ static void add_time(struct client *c, struct table *t, struct str token, const 
     buf_fini(&b);
 }
 
+/* "waiting 100, keys 20" */
+static void add_quota(struct table *t, struct str quota)
+{
+    static const char *const kinds[] = {"waiting", "budgets", "keys"};
+    struct buf b = {0};
+    for (size_t i = 0; quota.len && i < COUNT(kinds); i++) {
+        int64_t most;
+        if (view_int(quota, kinds[i], &most))
+            buf_print(&b, "%s%s %lld", b.len ? ", " : "", kinds[i], (long long)most);
+    }
+    if (!b.len)
+        buf_lit(&b, "none");
+    table_add(t, quota.len ? TABLE_PLAIN : TABLE_FAINT, buf_view(&b));
+    buf_fini(&b);
+}
+
 static void print_list(struct client *c)
 {
-    static const char *const headers[] = {"ID", "ROLES", "QUEUES", "NAME", "EXPIRES", "USED", NULL};
+    static const char *const headers[] = {"ID",   "ROLES",   "QUEUES", "QUOTA",
+                                          "NAME", "EXPIRES", "USED",   NULL};
     struct table t;
     struct buf out = {0};
     table_init(&t, headers);
@@ -206,6 +253,7 @@ static void print_list(struct client *c)
         table_add(&t, TABLE_PLAIN, view_text(&c->arena, token, "id"));
         table_add(&t, TABLE_PLAIN, joined(c, view_get(token, "roles")));
         table_add(&t, TABLE_PLAIN, queues.len ? queues : STR("all"));
+        add_quota(&t, view_get(token, "quota"));
         table_add(&t, TABLE_PLAIN, view_text(&c->arena, token, "name"));
         add_time(c, &t, token, "expires_at");
         add_time(c, &t, token, "used_at");
@@ -254,7 +302,8 @@ static bool is(const struct options *o, const char *verb)
 static const char *check(const struct token_args *args, const struct options *o)
 {
     bool about_new = args->role || args->queues || args->name || args->payloads ||
-                     args->expires.ms || args->root_dir;
+                     args->expires.ms || args->root_dir || args->waiting || args->budgets ||
+                     args->keys;
     if (!is(o, "list") && !is(o, "create") && !is(o, "delete"))
         return "list, create or delete is meant";
     if (is(o, "create") && o->rest_count > 1)

@@ -110,6 +110,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->live_order);
     btree_fini(&e->unique);
     btree_fini(&e->aliases);
+    engine_makers_fini(e);
     engine_end_by_fini(e);
     engine_depend_fini(e);
     idmap_fini(&e->seen);

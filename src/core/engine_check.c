@@ -139,6 +139,7 @@ void engine_check(const struct engine *e)
     engine_crons_check(e);
     engine_gang_checks(e);
     engine_groups_check(e);
+    engine_makers_check(e);
     engine_budget_checks(e);
     check_reasons(e);
 }

@@ -195,6 +195,7 @@ static void dump_rest(struct dump *d)
     const struct engine *e = d->e;
     dump_ids(d, "unique", &e->unique);
     dump_ids(d, "alias", &e->aliases);
+    dump_ids(d, "made", &e->made);
     dump_ids(d, "waits", &e->waiting_for);
     dump_ids(d, "flies", &e->live_order);
     struct btree_entry at;

@@ -73,10 +73,12 @@ struct take_group {
     uint32_t live;
 };
 
-/* What is needed to release a unique key and an alias without reading the job. */
+/* What is needed to release a unique key and an alias without reading the job, and to take the job
+ * off what its maker has. */
 struct unique_ref {
     enum unique scope;
     bool aliased;
+    uint64_t maker; /* or 0 */
     uint64_t hash;  /* of the key */
     uint64_t alias; /* of the alias */
 };
@@ -185,6 +187,8 @@ struct engine {
     struct btree unique;     /* major: hash of a unique key; the jobs that hold it */
     struct btree aliases;    /* major: hash of an alias; the job that has it */
     uint64_t unique_seed;
+    struct btree made;   /* major: a maker; its jobs that wait */
+    struct idmap makers; /* struct maker_holds *; see engine_makers.h */
     struct btree end_by; /* major: deadline of a job that has not ended */
     struct idmap end_by_ids;
     struct strmap folds; /* batch key → struct id *: the newest open job that has it */
@@ -452,10 +456,16 @@ uint64_t engine_groups_bytes(const struct engine *e);
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);
 struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job);
-/* Takes or releases the job's unique key and alias as its status changes. STATUS_GONE stands for
- * both "not yet" and "no longer". */
+/* Takes or releases the job's unique key and alias as its status changes, and charges its maker.
+ * STATUS_GONE stands for both "not yet" and "no longer". */
 void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enum status from,
                         enum status to);
+
+/* engine_makers.c */
+void engine_maker_move(struct engine *e, const struct unique_ref *u, struct id id, enum status from,
+                       enum status to);
+void engine_makers_check(const struct engine *e);
+void engine_makers_fini(struct engine *e);
 
 /* engine_fold.c */
 void engine_fold_open(struct engine *e, const struct job *job);

@@ -26,6 +26,7 @@ enum stage {
     STAGE_LIVE,
     STAGE_UNIQUE,
     STAGE_ALIASES,
+    STAGE_MADE,
     STAGE_END_BY,
     STAGE_GROUPS,
     STAGE_ODD,
@@ -263,6 +264,8 @@ static size_t step(struct snapshot *s, const struct engine *e, size_t most, stru
         return step_ids(s, &e->unique, most, out);
     case STAGE_ALIASES:
         return step_ids(s, &e->aliases, most, out);
+    case STAGE_MADE:
+        return step_ids(s, &e->made, most, out);
     case STAGE_END_BY:
         return step_ids(s, &e->end_by, most, out);
     case STAGE_GROUPS:

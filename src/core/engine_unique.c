@@ -29,7 +29,9 @@ bool engine_unique_holds(enum unique scope, enum status status)
 
 struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job)
 {
-    struct unique_ref u = {.scope = job->unique_while, .aliased = job->options.alias.len > 0};
+    struct unique_ref u = {.scope = job->unique_while,
+                           .aliased = job->options.alias.len > 0,
+                           .maker = job->options.maker};
     if (u.scope != UNIQUE_NONE)
         u.hash = strmap_hash(e->unique_seed, job->unique_key);
     if (u.aliased)
@@ -54,6 +56,8 @@ void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enu
          is && engine_unique_holds(u.scope, to));
     if (u.aliased)
         move(&e->aliases, u.alias, id, was, is);
+    if (u.maker)
+        engine_maker_move(e, &u, id, from, to);
 }
 
 typedef bool (*has_fn)(const struct job *job, struct str key);

@@ -33,8 +33,11 @@ struct enqueue {
 /* What the sender of an enqueue may have at most. */
 struct enqueue_quota {
     struct str mark;  /* in front of the sender's own names (base/mark.h); or empty */
-    uint64_t waiting; /* jobs in its queues that have not begun; 0: no limit */
+    uint64_t maker;   /* of its jobs (struct job_options), iff waiting or keys */
+    uint64_t waiting; /* jobs of its own that have not begun; 0: no limit */
+    uint64_t keys;    /* unique keys and aliases that its jobs hold; 0: no limit */
     uint64_t budgets; /* that it makes by enqueueing; 0: as many as leave room for operators */
+    bool operates;    /* it may have the budgets that are left to operators */
 };
 
 struct enqueued {

@@ -98,6 +98,8 @@ struct job_options {
     struct str group_owner;     /* only to be enqueued: the group keeps it */
     struct str traceparent;     /* of the trace that it belongs to (core/trace.h) */
     struct str tracestate;      /* only with traceparent */
+    uint64_t maker;             /* who may have only so many, and made it; or 0
+                                   (core/engine_makers.h) */
 };
 
 /* These numbers are on disk. */

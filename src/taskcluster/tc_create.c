@@ -132,6 +132,14 @@ static void enqueue(struct creation *n)
                           .enqueue = {.specs = &n->spec, .count = 1},
                           .done = on_enqueued,
                           .ctx = n};
+    const struct token *t = n->call->token;
+    struct enqueue_quota quota = {.operates = true};
+    if (t && token_has_quota(&t->quota)) {
+        quota.maker = n->spec.options.maker = token_number(t);
+        quota.waiting = t->quota.waiting;
+        quota.keys = t->quota.keys;
+        cmd.enqueue.quota = &quota;
+    }
     backend_submit(n->call->tc->backend, &cmd);
 }
 

@@ -188,6 +188,33 @@ static void what_a_token_is_to_be_is_checked(void **state)
     assert_int_equal(token_check_spec(&s).code, ERR_BAD_VALUE);
 }
 
+static void a_quota_is_kept_and_one_without_sense_is_refused(void **state)
+{
+    (void)state;
+    const struct str one[] = {STR("a")};
+    struct token_spec s = {.roles = 1u << ROLE_PRODUCER, .quota = {5, 6, 7}};
+    struct buf b = {0};
+    char text[TOKEN_TEXT_LEN];
+    struct token *t, *back;
+    assert_int_equal(token_check_spec(&s).code, ERR_BAD_VALUE); /* budgets of its own: no queues */
+    s.queues = one;
+    s.queue_count = 1;
+    s.created = (instant){1};
+    s.expires = INSTANT_NONE;
+    assert_int_equal(token_new(&s, &t, text).code, ERR_OK);
+    token_write(t, &b);
+    assert_int_equal(token_read(buf_view(&b), &back).code, ERR_OK);
+    assert_memory_equal(&back->quota, &s.quota, sizeof s.quota);
+    assert_true(token_number(t) == token_number(back) && token_number(t) != 0);
+    s.roles |= 1u << ROLE_ADMIN;
+    s.queue_count = 0;
+    s.quota = (struct token_quota){.waiting = 5};
+    assert_int_equal(token_check_spec(&s).code, ERR_BAD_VALUE);
+    token_free(t);
+    token_free(back);
+    buf_fini(&b);
+}
+
 static void payloads_are_seen_if_that_was_said(void **state)
 {
     (void)state;
@@ -256,6 +283,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_has_no_secret_and_comes_back),
         cmocka_unit_test(what_is_no_record_is_refused),
         cmocka_unit_test(what_a_token_is_to_be_is_checked),
+        cmocka_unit_test(a_quota_is_kept_and_one_without_sense_is_refused),
         cmocka_unit_test(payloads_are_seen_if_that_was_said),
         cmocka_unit_test(the_scheme_is_bearer_in_any_case),
         cmocka_unit_test(a_file_carries_it_until_it_is_removed),

@@ -2,6 +2,7 @@
 
 /* Which job holds a unique key, and which it excludes. */
 
+#include "core/engine_makers.h"
 #include "rig.h"
 
 #define R    struct rig *r = *state
@@ -132,6 +133,31 @@ static void two_holders_of_one_key_must_both_let_go(void **state)
     assert_false(keeps_out(r, second, "k"));
 }
 
+static void a_maker_is_charged_for_what_waits_and_for_its_keys(void **state)
+{
+    R;
+    struct enqueue spec = unique_spec("k", UNIQUE_ACTIVE);
+    spec.options.maker = 7;
+    spec.options.alias = STR("a");
+    struct id id = rig_add_spec(r, &spec);
+    struct maker_holds has = engine_maker_holds(r->e, 7);
+    assert_int_equal(has.waiting, 1);
+    assert_int_equal(has.keys, 2);
+    assert_int_equal(engine_maker_holds(r->e, 8).waiting, 0);
+    rig_restart(r);
+    assert_int_equal(engine_maker_holds(r->e, 7).waiting, 1);
+    rig_stream(r, "w", "q", 1);
+    rig_turn(r);
+    has = engine_maker_holds(r->e, 7);
+    assert_int_equal(has.waiting, 0); /* in flight */
+    assert_int_equal(has.keys, 2);
+    rig_succeed(r, id);
+    assert_int_equal(engine_maker_holds(r->e, 7).keys, 1); /* the alias is kept with the job */
+    engine_check(r->e);
+    assert_ok(engine_remove(r->e, r->now, id));
+    assert_int_equal(engine_maker_holds(r->e, 7).keys, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +167,7 @@ int main(void)
         TEST(a_bulk_enqueue_keeps_its_own_duplicates_out),
         TEST(keys_are_held_after_a_restart),
         TEST(two_holders_of_one_key_must_both_let_go),
+        TEST(a_maker_is_charged_for_what_waits_and_for_its_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,9 @@ void embedded_submit(struct backend *base, const struct command *c)
         refused = embedded_reach_check(b, &known);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE && c->enqueue.quota)
         refused = embedded_quota_check(b, c);
+    if (refused.code == ERR_QUOTA &&
+        embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx))
+        return; /* it was let in when it came first */
     if (refused.code == ERR_OK)
         start(b, c);
     else

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
 #include "base/alloc.h"
 #include "base/idmap.h"
 #include "core/job_fields.h"
@@ -33,6 +34,7 @@ struct intake {
     size_t keys_at;    /* iff reads: keys before were looked at */
     struct idmap kept; /* struct kept, in the arena */
     const struct idempotency *once;
+    const struct enqueue_quota *quota;
     reply_fn done;
     void *ctx;
 };
@@ -174,6 +176,7 @@ void embedded_intake_start(struct embedded *b, const struct command *c)
     struct intake *in = ALLOC(struct intake);
     in->count = c->enqueue.count;
     in->once = embedded_idempotency_own(&in->arena, c->enqueue.once);
+    in->quota = embedded_own_quota(&in->arena, c->enqueue.quota);
     in->done = c->done;
     in->ctx = c->ctx;
     in->specs = arena_get(&in->arena, in->count * sizeof *in->specs);
@@ -232,9 +235,15 @@ static struct err look(struct embedded *b, struct intake *in)
 static void apply(struct embedded *b, struct intake *in)
 {
     struct command c = {.kind = CMD_ENQUEUE,
-                        .enqueue = {in->specs, in->count, in->once},
+                        .enqueue = {in->specs, in->count, in->once, in->quota},
                         .done = in->done,
                         .ctx = in->ctx};
+    /* Others of the sender's may have been applied since it came. */
+    struct err err = in->quota ? embedded_quota_check(b, &c) : err_none();
+    if (err.code != ERR_OK) {
+        refuse(b, in, err);
+        return;
+    }
     b->reading = in->reads;
     embedded_enqueue_checked(b, &c);
     b->reading = false;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What one sender may have at most (struct enqueue_quota), so that no other finds the server's
- * limits reached. A request that is worked off over several turns was let in by what there was when
- * it came. */
+ * limits reached. */
 
 #include "backend/embedded/embedded_reach.h"
-#include "base/glob.h"
 #include "base/mark.h"
 #include "core/engine_budget.h"
+#include "core/engine_makers.h"
 
 /* --- budgets --- */
 
@@ -32,7 +31,7 @@ static struct err check_budgets(struct embedded *b, const struct command *c)
         made += made_by(b, &c->enqueue.specs[i]);
     if (!made)
         return err_none();
-    if (engine_budget_count(b->engine) + made > most - most / 8)
+    if (!q->operates && engine_budget_count(b->engine) + made > most - most / 8)
         return err_make(ERR_QUOTA,
                         "create_with: of the server's %zu budgets the last %zu can be "
                         "made by operators only",
@@ -43,51 +42,55 @@ static struct err check_budgets(struct embedded *b, const struct command *c)
     return err_none();
 }
 
-/* --- waiting jobs --- */
+/* --- waiting jobs and their keys --- */
 
-struct tally {
-    struct embedded *b;
-    struct glob_list reach;
-    uint64_t waiting;
-};
-
-static void add_queue(void *ctx, struct str name)
+/* Jobs whose key another one holds are not added, as far as can be told without reading: repeating
+ * an enqueue is what keys are for, and goes on to work at the limit. */
+static void count_new(struct embedded *b, const struct command *c, uint64_t *jobs, uint64_t *keys)
 {
-    struct tally *t = ctx;
-    uint64_t counts[STATUS_COUNT];
-    if (!glob_list_matches(t->reach, name))
-        return;
-    engine_count(t->b->engine, name, counts);
-    t->waiting += counts[STATUS_BLOCKED] + counts[STATUS_SCHEDULED] + counts[STATUS_READY];
-}
-
-static uint64_t count_waiting(struct embedded *b, struct glob_list reach)
-{
-    struct tally t = {.b = b, .reach = reach};
-    uint64_t counts[STATUS_COUNT];
-    if (reach.count) {
-        engine_each_queue(b->engine, add_queue, &t);
-        return t.waiting;
+    for (size_t i = 0; i < c->enqueue.count; i++) {
+        const struct enqueue *spec = &c->enqueue.specs[i];
+        if (engine_unique_total(b->engine, spec, 1) > 0)
+            continue;
+        ++*jobs;
+        *keys += spec->unique_while != UNIQUE_NONE;
+        *keys += spec->options.alias.len > 0;
     }
-    engine_count(b->engine, (struct str){0}, counts);
-    return counts[STATUS_BLOCKED] + counts[STATUS_SCHEDULED] + counts[STATUS_READY];
 }
 
-static struct err check_waiting(struct embedded *b, const struct command *c)
+static struct err check_jobs(struct embedded *b, const struct command *c)
 {
     const struct enqueue_quota *q = c->enqueue.quota;
-    if (!q->waiting)
-        return err_none();
-    uint64_t waiting = count_waiting(b, c->reach);
-    if (waiting + c->enqueue.count <= q->waiting)
-        return err_none();
-    return err_make(ERR_QUOTA,
-                    "%llu jobs wait in the queues of these credentials, which may have %llu there",
-                    (unsigned long long)waiting, (unsigned long long)q->waiting);
+    struct maker_holds has = engine_maker_holds(b->engine, q->maker);
+    uint64_t more = 0, keys = 0;
+    count_new(b, c, &more, &keys);
+    if (q->waiting && more && has.waiting + more > q->waiting)
+        return err_make(ERR_QUOTA,
+                        "%llu jobs of these credentials wait; with %llu more they would "
+                        "exceed their quota of %llu",
+                        (unsigned long long)has.waiting, (unsigned long long)more,
+                        (unsigned long long)q->waiting);
+    if (q->keys && keys && has.keys + keys > q->keys)
+        return err_make(ERR_QUOTA,
+                        "jobs of these credentials hold %llu unique keys and aliases; "
+                        "with %llu more they would exceed their quota of %llu",
+                        (unsigned long long)has.keys, (unsigned long long)keys,
+                        (unsigned long long)q->keys);
+    return err_none();
 }
 
 struct err embedded_quota_check(struct embedded *b, const struct command *c)
 {
     TRY(check_budgets(b, c));
-    return check_waiting(b, c);
+    return c->enqueue.quota->maker ? check_jobs(b, c) : err_none();
+}
+
+const struct enqueue_quota *embedded_own_quota(struct arena *a, const struct enqueue_quota *quota)
+{
+    if (!quota)
+        return NULL;
+    struct enqueue_quota *own = ARENA_NEW(a, struct enqueue_quota);
+    *own = *quota;
+    own->mark = arena_copy(a, quota->mark);
+    return own;
 }

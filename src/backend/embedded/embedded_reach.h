@@ -22,6 +22,8 @@ NODISCARD struct err embedded_reach_run(struct embedded *b, struct glob_list rea
 
 /* Whether an enqueue keeps to what its sender may have (embedded_quota.c). ERR_QUOTA. */
 NODISCARD struct err embedded_quota_check(struct embedded *b, const struct command *c);
+/* The same in the arena. */
+const struct enqueue_quota *embedded_own_quota(struct arena *a, const struct enqueue_quota *quota);
 
 /* Of commands (embedded_command.c). */
 /* The id of the job that a command is about; false: it is not about just one. */
