@@ -159,9 +159,9 @@ static void members_move_over_for_one_that_has_less_choice(void **state)
     assert_string_equal(r->got[1].taker, "any");
 }
 
-static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
+/* Whoever is evicted from a node must not come back to it for a minute. */
+static void avoid_after_eviction(struct rig *r)
 {
-    R;
     static const struct policy_rule away = {
         .action = POLICY_RETRY,
         .match = {.conditions = MATCHER_CONDITION(CONDITION_EVICTED)},
@@ -174,13 +174,40 @@ static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
     r->policy_settings = (struct policy_settings){.enabled = true, .global_max_retries = 20};
     r->settings.avoid_required = (span){60 * SECOND};
     rig_restart(r);
+}
+
+static const struct failure evicted_from_n2 = {
+    .run_time = {-1}, .condition = CONDITION_EVICTED, .node = STR("n2")};
+
+static void room_on_a_node_that_one_member_avoids_is_for_the_others(void **state)
+{
+    R;
+    avoid_after_eviction(r);
+    struct id a = add(r, 2), b = add(r, 2);
+    struct taker *t = rig_stream_on(r, "n2", NULL, 2);
+    rig_turn(r);
+    rig_fail_with(r, a, &evicted_from_n2);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    rig_clear(r);
+    t = rig_stream_on(r, "n2", "q", 2);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    rig_stream_on(r, "n1", "q", 1);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    assert_string_equal(r->got[0].taker, "n1");
+    assert_string_equal(r->got[1].taker, "n2");
+}
+
+static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
+{
+    R;
+    avoid_after_eviction(r);
     struct enqueue elsewhere = member("p", "g", 3);
     struct id a = add(r, 3), b = add(r, 3), c = rig_add_spec(r, &elsewhere);
     struct taker *t = rig_stream_on(r, "n2", NULL, 3);
     rig_turn(r);
-    const struct failure evicted = {
-        .run_time = {-1}, .condition = CONDITION_EVICTED, .node = STR("n2")};
-    rig_fail_with(r, a, &evicted);
+    rig_fail_with(r, a, &evicted_from_n2);
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     rig_stream(r, "any", NULL, 1);
     rig_stream_on(r, "n1", "q", 1);
@@ -551,6 +578,7 @@ int main(void)
         GANG_TEST(its_place_is_that_of_its_first_member),
         GANG_TEST(members_on_two_queues_go_to_takers_of_both),
         GANG_TEST(members_move_over_for_one_that_has_less_choice),
+        GANG_TEST(room_on_a_node_that_one_member_avoids_is_for_the_others),
         GANG_TEST(a_member_pushes_on_another_that_pushes_on_a_third),
         GANG_TEST(a_gang_is_handed_out_exactly_when_it_fits),
         GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),

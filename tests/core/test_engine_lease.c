@@ -96,6 +96,25 @@ static void of_two_records_of_a_run_the_newer_one_counts(void **state)
     assert_int_equal(rig_takes_count(r), 1);
 }
 
+static void a_claim_after_a_restart_leaves_the_record_of_the_one_before(void **state)
+{
+    R;
+    struct id ids[3];
+    uint64_t tokens[3];
+    for (size_t i = 0; i < COUNT(ids); i++, rig_restart(r)) {
+        ids[i] = rig_add(r, "q");
+        rig_clear(r);
+        rig_claim(r, "w", "q", 1, (span){0});
+        rig_turn(r);
+        assert_int_equal(r->got_count, 1);
+        tokens[i] = r->got[0].token;
+    }
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        assert_int_equal(rig_read(r, ids[i])->state.status, STATUS_IN_FLIGHT);
+        assert_int_equal(rig_read(r, ids[i])->state.token, tokens[i]);
+    }
+}
+
 static void runs_that_have_ended_do_not_come_back(void **state)
 {
     R;
@@ -208,6 +227,7 @@ int main(void)
         TEST(a_job_shows_its_lease_as_if_it_were_stored_with_it),
         TEST(a_renewal_moves_the_lease_to_a_record_of_its_own),
         TEST(of_two_records_of_a_run_the_newer_one_counts),
+        TEST(a_claim_after_a_restart_leaves_the_record_of_the_one_before),
         TEST(runs_that_have_ended_do_not_come_back),
         TEST(a_run_that_ended_in_its_own_turn_leaves_nothing),
         TEST(a_record_of_which_no_run_goes_on_is_deleted_at_the_restart),

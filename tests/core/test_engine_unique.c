@@ -64,6 +64,22 @@ static void each_scope_keeps_others_out_in_its_statuses_only(void **state)
     }
 }
 
+static void a_blocked_job_keeps_others_out_in_every_scope(void **state)
+{
+    R;
+    struct id first = rig_add(r, "q");
+    for (int scope = UNIQUE_QUEUED; scope < UNIQUE_COUNT; scope++) {
+        struct enqueue spec = unique_spec("k", (enum unique)scope);
+        spec.options.depends_on = depend_new(&r->strings, 1);
+        depend_add(&spec.options.depends_on, first);
+        struct id id = rig_add_spec(r, &spec);
+        assert_int_equal(rig_status(r, id), STATUS_BLOCKED);
+        assert_true(keeps_out(r, id, "k"));
+        assert_ok(engine_remove(r->e, r->now, id));
+        assert_false(keeps_out(r, id, "k"));
+    }
+}
+
 static void another_key_is_not_kept_out(void **state)
 {
     R;
@@ -162,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_scope_keeps_others_out_in_its_statuses_only),
+        TEST(a_blocked_job_keeps_others_out_in_every_scope),
         TEST(another_key_is_not_kept_out),
         TEST(a_removed_job_lets_go_of_its_key),
         TEST(a_bulk_enqueue_keeps_its_own_duplicates_out),

@@ -56,6 +56,19 @@ static void one_that_is_over_makes_room(void **state)
     assert_non_null(operations_find(&ops, newest));
 }
 
+static void one_that_begins_after_a_restart_has_a_number_of_its_own(void **state)
+{
+    (void)state;
+    const struct bulk_operation stored = {.number = 7, .state = OPERATION_DONE},
+                                older = {.number = 3, .state = OPERATION_RUNS};
+    operations_restore(&ops, &stored);
+    operations_restore(&ops, &older);
+    assert_int_equal(begin(1), 8);
+    assert_int_equal(operations_find(&ops, 7)->state, OPERATION_DONE);
+    /* Whoever carried it out is gone. */
+    assert_int_equal(operations_find(&ops, 3)->state, OPERATION_FAILED);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
@@ -63,6 +76,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_is_found_by_its_number),
         TEST(one_that_is_over_makes_room),
+        TEST(one_that_begins_after_a_restart_has_a_number_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ struct trial {
     struct policy_settings settings;
     struct policy_count counts[16];
     size_t count_count;
+    uint32_t others; /* retries that no rule has granted */
 };
 
 static struct trial trial_of(size_t n, struct sketch *const *sketches)
@@ -70,7 +71,7 @@ static struct policy_verdict fail_with(struct trial *t, struct failure f)
     struct rng rng = rng_from_seed(7), one = rng_from_seed(7);
     (void)rng_next(&one);
     struct policy_verdict v = policy_evaluate(t->policies, t->policy_count, &t->settings, &f,
-                                              t->counts, t->count_count, 0, &rng);
+                                              t->counts, t->count_count, t->others, &rng);
     assert_memory_equal(&rng, &one, sizeof rng);
     assert_true(v.reason[0] != '\0');
     if (v.retry)
@@ -279,6 +280,17 @@ static void the_total_of_all_retries_stays_under_the_global_limit(void **state)
     struct policy_verdict v = fail_with(&t, oom);
     assert_int_equal(v.total, 12);
     assert_string_equal(v.reason, "dead: 12 retries in all, as many as globalMaxRetries allows");
+}
+
+static void retries_that_no_rule_has_granted_are_in_the_total(void **state)
+{
+    (void)state;
+    struct sketch a = infra(), b = ml_training();
+    struct trial t = TRIAL(&a, &b);
+    t.settings.global_max_retries = 12;
+    t.others = 9;
+    assert_int_equal(retries_until_dead(&t, preempted), 3);
+    assert_int_equal(fail_with(&t, oom).total, 12);
 }
 
 static void counts_of_policies_that_no_longer_apply_are_in_the_total(void **state)
@@ -586,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_limit_of_0_allows_nothing),
         cmocka_unit_test(the_limit_is_the_rules_else_the_policys_else_the_global_one),
         cmocka_unit_test(the_total_of_all_retries_stays_under_the_global_limit),
+        cmocka_unit_test(retries_that_no_rule_has_granted_are_in_the_total),
         cmocka_unit_test(counts_of_policies_that_no_longer_apply_are_in_the_total),
         cmocka_unit_test(lowering_the_global_limit_stops_jobs_that_are_over_it),
         cmocka_unit_test(absurd_counts_are_no_retries),

@@ -33,9 +33,20 @@ static const char pod_text[] =
     " \"containerStatuses\": ["
     "{\"name\": \"proxy\", \"state\": {\"terminated\": {\"exitCode\": 0, \"signal\": 15}}},"
     "{\"name\": \"main\", \"state\": {\"terminated\": {\"exitCode\": 3, \"reason\": \"Error\", "
-    "\"message\": \"ter2 of hunter2-hunter2, hunt\"}}},"
+    "\"message\": \"ter2 of hunter2-hunter2, hunt\"}}, \"lastState\": {\"terminated\": "
+    "{\"exitCode\": 1, \"message\": \"before, too: hunter2-hunter2\"}}},"
     "{\"name\": \"side\", \"state\": {\"running\": {}}},"
     "{\"name\": \"never\", \"state\": {\"waiting\": {\"reason\": \"PodInitializing\"}}}]}}";
+
+/* A container that waits, and says why. */
+static const char waiting_text[] =
+    "{\"metadata\": {\"name\": \"p\", \"uid\": \"u\"}, \"spec\": {\"containers\": [{\"name\": "
+    "\"main\", \"env\": [{\"name\": \"DB_PASSWORD\", \"value\": \"hunter2-hunter2\"}]}]},"
+    " \"status\": {\"phase\": \"Pending\", \"conditions\": [{\"type\": \"Ready\", \"status\": "
+    "\"False\", \"message\": \"no hunter2-hunter2\"}], \"containerStatuses\": [{\"name\": "
+    "\"main\", "
+    "\"state\": {\"waiting\": {\"reason\": \"ErrImagePull\", \"message\": "
+    "\"registry:hunter2-hunter2@x\"}}}]}}";
 
 static struct kube_pod read_pod(const char *text)
 {
@@ -117,6 +128,22 @@ static void no_text_of_the_pod_shows_a_secret(void **state)
     pod_report_mask_event(&e, &mask, &memory);
     assert_true(str_eq(e.message, STR("exec: ***: not found")));
     pod_report_logs_fini(&logs);
+}
+
+static void what_a_container_said_before_or_waits_for_shows_no_secret(void **state)
+{
+    (void)state;
+    struct kube_pod p = read_pod(pod_text);
+    struct pod_mask mask = read_mask(pod_text);
+    pod_report_mask(&p, &mask, &memory);
+    size_t found = 0;
+    for (size_t i = 0; i < p.container_count; i++)
+        found += str_eq(p.containers[i].last.message, STR("before, too: ***"));
+    assert_int_equal(found, 1);
+    p = read_pod(waiting_text);
+    pod_report_mask(&p, &mask, &memory);
+    assert_true(str_eq(p.containers[0].waiting_message, STR("registry:***@x")));
+    assert_true(str_eq(p.conditions[0].message, STR("no ***")));
 }
 
 static void of_a_pod_whose_secrets_are_not_known_nothing_is_shown(void **state)
@@ -225,6 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(every_container_is_told_of_with_its_end_and_its_log, tear_down),
         cmocka_unit_test_teardown(no_text_of_the_pod_shows_a_secret, tear_down),
+        cmocka_unit_test_teardown(what_a_container_said_before_or_waits_for_shows_no_secret,
+                                  tear_down),
         cmocka_unit_test_teardown(of_a_pod_whose_secrets_are_not_known_nothing_is_shown, tear_down),
         cmocka_unit_test_teardown(logs_are_read_of_those_that_failed_first, tear_down),
         cmocka_unit_test(the_level_is_the_highest_that_fits),
