@@ -22,7 +22,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
 .PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long soak lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -162,6 +162,11 @@ test-crash-long: all
 	@tools/setup test
 	KILLS=1000 TENAX_BIN=$(BUILD)/tenax node --test tests/crash/crash.test.js
 	CUTS=300 TENAX_BIN=$(BUILD)/tenax node --test tests/crash/powercut.test.js
+
+## soak: every fault of docs/grey-faults.md under load, for SOAK_MINUTES (30)
+soak: all
+	@tools/setup test
+	TENAX_BIN=$(BUILD)/tenax node --test tests/soak/soak.test.js
 
 test-packaging: all
 	@tools/setup test

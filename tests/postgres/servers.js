@@ -56,7 +56,7 @@ function ask(url, method, target, body, headers = {}, limit = DEADLINE_MS) {
   });
 }
 
-// A server with --postgres, on a machine of network.js if one is given. It is given the same port when
+// A server with --postgres, or by itself, on a machine of network.js if one is given. It is given the same port when
 // it starts again.
 class Member {
   constructor(postgres, args = [], machine = null) {
@@ -70,7 +70,7 @@ class Member {
 
   async start({ args = [], env = {} } = {}) {
     const serve = ['serve', '--root-dir', this.dir, '--port', String(this.port), '--admin-port', '0',
-      '--log-level', 'info', '--postgres', this.postgres.url(), ...this.args, ...args];
+      '--log-level', 'info', ...(this.postgres ? ['--postgres', this.postgres.url()] : []), ...this.args, ...args];
     const [program, argv] = this.machine ? this.machine.enter(BIN, serve) : [BIN, serve];
     this.child = spawn(program, argv, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);
