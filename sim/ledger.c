@@ -264,11 +264,14 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     return ledger_limit_is_open(l, m) ? failures > 0 : failures > (uint64_t)limit_of(l, m);
 }
 
-/* Whether it may be deleted as soon as it completes: only the default retention keeps it, and there
- * may be enough already. */
+/* Whether it may be deleted before its time once it has completed: only the default retention keeps
+ * it, and there may be enough newer ones. One that holds a key or an alias as long as it exists may
+ * not. */
 static bool may_be_surplus(const struct ledger *l, const struct mjob *m)
 {
-    return m->completed_retention.ms < 0 && !m->retain_until.ms && l->settings.completed_kept_max;
+    bool holds = m->alias || (m->key && m->unique_while == UNIQUE_EXISTS);
+    return m->completed_retention.ms < 0 && !m->retain_until.ms && !holds &&
+           l->settings.completed_kept_max;
 }
 
 /* Whether its retention may be over by now, if it ended at `at`. */

@@ -107,6 +107,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->lease_ends);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
+    btree_fini(&e->surplus);
     btree_fini(&e->live_order);
     btree_fini(&e->unique);
     btree_fini(&e->aliases);
@@ -295,7 +296,7 @@ static void keep_on(struct engine *e, instant now, struct queue *q, struct job *
 
 /* The retention of a job that has ended is over. A task is not kept any longer: those who wait for
  * it have a deadline. */
-static struct err purge(struct engine *e, instant now, struct id id, struct queue *q)
+struct err engine_purge(struct engine *e, instant now, struct id id, struct queue *q)
 {
     struct arena scratch = {0};
     struct job job;
@@ -339,7 +340,8 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         engine_ready_add(e, q, DUE_VAL_RANK(due.val), id, DUE_VAL_READY(due.val));
         return err_none();
     case DUE_PURGE:
-        return purge(e, now, id, q);
+        engine_surplus_remove(e, (instant){(int64_t)due.major}, id);
+        return engine_purge(e, now, id, q);
     case DUE_RATE:
         engine_limits_due(e, now, q);
         return err_none();
@@ -359,6 +361,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
     *more = engine_takers_lose(e, now);
     TRY(engine_end_by_advance(e, now, &most, more));
     TRY(engine_leases_advance(e, now, &most, more));
+    TRY(engine_surplus_trim(e, now, &most, more));
     while (btree_first(&e->deadlines, &due) && (int64_t)due.major <= now.ms) {
         if (most-- == 0) {
             *more = true;
@@ -394,5 +397,7 @@ bool engine_next_due(const struct engine *e, instant *at)
         at->ms = (int64_t)due.major;
         any = true;
     }
+    if (engine_surplus_is_due(e))
+        *at = (instant){0};
     return any;
 }

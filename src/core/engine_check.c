@@ -123,6 +123,8 @@ void engine_check(const struct engine *e)
     for (enum job_kind k = 0; k < JOB_KINDS; k++)
         must(heads[k] == e->heads[k].count);
     must(ended == e->ended[0].count + e->ended[1].count);
+    must(e->surplus.count <= e->ended[0].count);
+    btree_check(&e->surplus);
     for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {
         const struct taker *t = LIST_OF(n, const struct taker, all);
         must(t->held_count <= t->limit);

@@ -54,6 +54,7 @@ enum due_kind {
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(rank) << 16 |                          \
      (uint64_t)(queue) << (16 + RANK_BITS))
 #define DUE_VAL_OF_TYPE(type) ((uint64_t)(type) << 4)
+#define DUE_VAL_SURPLUS       ((uint64_t)1 << 4) /* of DUE_PURGE: see engine_surplus.c */
 #define DUE_VAL_ANNOUNCED     ((uint64_t)1 << 15)
 #define DUE_VAL_TYPE(val)     ((uint32_t)((val) >> 4) & TYPES_MAX)
 #define DUE_VAL_KIND(val)     ((enum due_kind)((val)&7))

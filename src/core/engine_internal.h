@@ -184,6 +184,7 @@ struct engine {
     struct btree lease_ends; /* major: the steady time */
     span lead;               /* how far `now` is ahead of the steady time */
     struct btree ended[2];   /* ids of completed, dead */
+    struct btree surplus;    /* the deadlines of those that engine_surplus.c is about */
     struct btree unique;     /* major: hash of a unique key; the jobs that hold it */
     struct btree aliases;    /* major: hash of an alias; the job that has it */
     uint64_t unique_seed;
@@ -310,8 +311,9 @@ void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id
                      instant ready_at, instant now, uint32_t type);
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
+/* surplus: it may go before purge_at, see engine_surplus.c. */
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
-                      struct queue *q);
+                      struct queue *q, bool surplus);
 /* Removes a ready or scheduled job from the ready order or, with *due, from the deadlines. Returns
  * which it was. */
 enum status engine_wait_remove(struct engine *e, struct queue *q, const struct job *job,
@@ -326,6 +328,24 @@ bool engine_is_in_order(const struct engine *e, const struct job *job);
 /* The run is no longer one of its group, whose record goes with the last. */
 void engine_take_leave(struct engine *e, struct live *l);
 void engine_trace_handout(const struct engine *e, struct arena *a, struct handout *h);
+
+/* engine.c */
+/* Deletes a job whose retention is over, and which has no deadline any more. */
+NODISCARD struct err engine_purge(struct engine *e, instant now, struct id id, struct queue *q);
+
+/* engine_surplus.c */
+/* Whether it may go before its retention is over, if it completes: by what it asked for, or by its
+ * record. */
+bool engine_surplus_may_be(const struct engine *e, const struct queue *q, span own, instant until,
+                           struct unique_ref u);
+bool engine_surplus_has(const struct engine *e, const struct queue *q, const struct job *job);
+void engine_surplus_add(struct engine *e, instant purge_at, struct id id, const struct queue *q);
+/* Nothing if it is not among them. */
+void engine_surplus_remove(struct engine *e, instant purge_at, struct id id);
+/* Whether there are more than are kept. */
+bool engine_surplus_is_due(const struct engine *e);
+/* Purges the oldest until there are not, *most at most, which it lowers. */
+NODISCARD struct err engine_surplus_trim(struct engine *e, instant now, size_t *most, bool *more);
 
 /* engine_limits.c */
 /* Whether the queue may hand out a job; and the maximum number. */

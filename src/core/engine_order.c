@@ -144,12 +144,15 @@ void engine_deadline_remove(struct engine *e, instant at, struct id id)
 }
 
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
-                      struct queue *q)
+                      struct queue *q, bool surplus)
 {
     must(lifecycle_is_terminal(s));
     must(btree_put(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, q->index}));
     q->counts[s]++;
-    engine_deadline_add(e, purge_at, id, DUE_VAL(DUE_PURGE, 1, 0, q->index));
+    engine_deadline_add(e, purge_at, id,
+                        DUE_VAL(DUE_PURGE, 1, 0, q->index) | (surplus ? DUE_VAL_SURPLUS : 0));
+    if (surplus)
+        engine_surplus_add(e, purge_at, id, q);
 }
 
 enum status engine_wait_remove(struct engine *e, struct queue *q, const struct job *job,
@@ -197,6 +200,7 @@ enum status engine_forget(struct engine *e, instant now, struct queue *q, const 
         must(btree_remove(&e->ended[s->status == STATUS_DEAD],
                           (struct btree_entry){0, job->id.hi, job->id.lo, 0}, NULL));
         engine_deadline_remove(e, s->purge_at, job->id);
+        engine_surplus_remove(e, s->purge_at, job->id);
         q->counts[s->status]--;
         return s->status;
     case STATUS_BLOCKED:

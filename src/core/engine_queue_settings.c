@@ -116,11 +116,7 @@ span engine_retention_completed(const struct engine *e, const struct queue *q, s
 {
     if (own.ms < 0 && q->limits)
         own = q->limits->set.completed_retention;
-    if (own.ms >= 0)
-        return own;
-    uint64_t most = e->settings.completed_kept_max;
-    bool full = most && e->totals[STATUS_COMPLETED] >= most;
-    return full ? (span){0} : e->settings.completed_retention;
+    return own.ms >= 0 ? own : e->settings.completed_retention;
 }
 
 span engine_retention_dead(const struct engine *e, const struct queue *q, span own)

@@ -163,12 +163,15 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT,
                        retention.ms > 0 ? s->status : STATUS_GONE);
     if (retention.ms > 0) {
+        bool surplus =
+            s->status == STATUS_COMPLETED &&
+            engine_surplus_may_be(e, q, l->completed_retention, l->retain_until, l->unique);
         s->purge_at = instant_add(now, retention);
         e->port.put_run(e->port.ctx, id, run);
         e->port.put_state(e->port.ctx, id, s);
         engine_crew_measure(l, now);
         engine_live_end(e, l);
-        engine_ended_add(e, s->status, id, s->purge_at, q);
+        engine_ended_add(e, s->status, id, s->purge_at, q, surplus);
         return;
     }
     e->port.delete_job(e->port.ctx, id, &extent);

@@ -9,8 +9,8 @@
 struct engine_settings {
     struct retry_defaults retry;
     span completed_retention, dead_retention;
-    /* So many completed jobs are kept by completed_retention; while there are more, those that end
-     * go at once, for to keep a job costs as much as to hand it out. 0: no limit. */
+    /* So many completed jobs are kept by completed_retention, the newest; see engine_surplus.c.
+     * 0: no limit. */
     uint64_t completed_kept_max;
     bool cron_skip_missed; /* core/crons.h */
     /* After so many runs in a row that ended with their worker lost a job is dead, whatever is

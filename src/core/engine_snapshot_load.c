@@ -43,8 +43,8 @@ struct load {
     unsigned misses;  /* ids that were somewhere else */
     uint64_t *filter; /* a bit for each hash of an id in rest */
     unsigned filter_shift;
-    struct btree deadlines, ended[2];
-    struct btree_build due_build, ended_build[2];
+    struct btree deadlines, ended[2], surplus;
+    struct btree_build due_build, ended_build[2], surplus_build;
     struct late *late;
     size_t late_count, late_cap;
     struct id newest;
@@ -371,9 +371,11 @@ static bool put_due(struct load *l, const struct btree_entry *e)
         return false;
     if (kind == DUE_READY)
         return put_scheduled(l, p, e);
-    struct btree_entry due = *e;
-    due.val = DUE_VAL(DUE_PURGE, 1, 0, p->queue->index);
-    return btree_build_add(&l->due_build, &due);
+    struct btree_entry due = *e, surplus = *e;
+    due.val = DUE_VAL(DUE_PURGE, 1, 0, p->queue->index) | (e->val & DUE_VAL_SURPLUS);
+    surplus.val = p->queue->index;
+    return btree_build_add(&l->due_build, &due) &&
+           (!(e->val & DUE_VAL_SURPLUS) || btree_build_add(&l->surplus_build, &surplus));
 }
 
 static bool put_ended(struct load *l, bool dead, const struct btree_entry *e)
@@ -490,6 +492,9 @@ static void hand_over(struct load *l)
         e->ended[dead] = l->ended[dead];
         l->ended[dead] = (struct btree){0};
     }
+    must(!e->surplus.root);
+    e->surplus = l->surplus;
+    l->surplus = (struct btree){0};
     for (size_t i = 0; i < l->places.cap; i++)
         if (l->places.slots[i].val)
             hand_over_place(e, l->places.slots[i].val);
@@ -531,6 +536,7 @@ static void load_fini(struct load *l)
     btree_fini(&l->deadlines);
     btree_fini(&l->ended[0]);
     btree_fini(&l->ended[1]);
+    btree_fini(&l->surplus);
     free(l->filter);
     free(l->late);
     free(l);
@@ -560,6 +566,7 @@ struct err engine_snapshot_load(struct engine *e, instant now, const struct str 
     l->due_build = btree_build_begin(&l->deadlines);
     l->ended_build[0] = btree_build_begin(&l->ended[0]);
     l->ended_build[1] = btree_build_begin(&l->ended[1]);
+    l->surplus_build = btree_build_begin(&l->surplus);
     good = good && pass(l, chunks, count, build);
     if (good)
         hand_over(l);

@@ -134,9 +134,10 @@ static const struct option_def table[] = {
      .help = "how long a completed job is kept; 0 deletes it at once", .live = true},
     {"default-completed-job-limit", "COUNT", OPTION_INT, AT(completed_kept), .max = 1000000000,
      ENV("DEFAULT_COMPLETED_JOB_LIMIT"), .def = "1000",
-     .help = "how many completed jobs that default keeps; beyond that number, others are "
-             "deleted at once, which is faster; 0 keeps all, as does a retention that is given "
-             "without this",
+     .help =
+         "how many completed jobs that default keeps, the newest; beyond that number, others are "
+         "deleted, the oldest first, except jobs that hold an alias or, by unique_while exists, "
+         "a key; 0 keeps all, as does a retention that is given without this",
      .live = true},
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
      ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d", .help = "how long a dead job is kept",

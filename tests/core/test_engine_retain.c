@@ -85,12 +85,81 @@ static void the_limit_of_kept_jobs_does_not_touch_it(void **state)
     assert_kept_until(r, second, STATUS_COMPLETED, until);
 }
 
+/* Completes one; what it asks for is in the spec. */
+static struct id complete(struct rig *r, const struct enqueue *spec)
+{
+    struct id id = rig_add_spec(r, spec);
+    take(r, 1);
+    rig_succeed(r, id);
+    rig_turn_after(r, 10);
+    return id;
+}
+
+static void keep(struct rig *r, uint64_t most)
+{
+    r->settings.completed_retention = HOUR;
+    r->settings.completed_kept_max = most;
+    engine_configure(r->e, &r->settings);
+}
+
+static void of_completed_jobs_the_newest_are_kept(void **state)
+{
+    R;
+    keep(r, 2);
+    struct enqueue spec = rig_spec("q");
+    struct id first = complete(r, &spec), second = complete(r, &spec);
+    assert_int_equal(rig_status(r, first), STATUS_COMPLETED);
+    struct id third = complete(r, &spec);
+    assert_int_equal(rig_status(r, first), STATUS_GONE);
+    assert_int_equal(rig_status(r, second), STATUS_COMPLETED);
+    assert_int_equal(rig_event(r)->event, EVENT_PURGE);
+    rig_restart(r); /* which order they are in is known afterwards, too */
+    struct id fourth = complete(r, &spec);
+    assert_int_equal(rig_status(r, second), STATUS_GONE);
+    assert_int_equal(rig_status(r, third), STATUS_COMPLETED);
+    assert_ok(engine_remove(r->e, r->now, fourth));
+    complete(r, &spec);
+    assert_int_equal(rig_status(r, third), STATUS_COMPLETED);
+    keep(r, 1);
+    rig_turn(r);
+    assert_int_equal(rig_status(r, third), STATUS_GONE);
+    rig_turn_after(r, HOUR.ms);
+    assert_int_equal(rig_count(r, "q", STATUS_COMPLETED), 0);
+}
+
+/* Otherwise it would depend on the load whether the next one with its key is a duplicate. */
+static void
+one_that_holds_a_key_or_an_alias_while_it_exists_stays_for_its_whole_retention(void **state)
+{
+    R;
+    keep(r, 1);
+    struct enqueue plain = rig_spec("q"), unique = plain, aliased = plain, active = plain;
+    unique.unique_key = active.unique_key = STR("k");
+    unique.unique_while = UNIQUE_EXISTS;
+    active.unique_while = UNIQUE_ACTIVE;
+    active.unique_key = STR("another");
+    aliased.options.alias = STR("a");
+    struct id one = complete(r, &unique), two = complete(r, &aliased), three = complete(r, &active);
+    for (int i = 0; i < 3; i++) {
+        complete(r, &plain);
+        assert_int_equal(rig_status(r, one), STATUS_COMPLETED);
+        assert_int_equal(rig_status(r, two), STATUS_COMPLETED);
+        assert_int_equal(rig_status(r, three), STATUS_GONE);
+        rig_restart(r);
+    }
+    rig_turn_after(r, HOUR.ms);
+    assert_int_equal(rig_status(r, one), STATUS_GONE);
+    assert_int_equal(rig_status(r, two), STATUS_GONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_ended_job_is_kept_until_then_however_it_ended),
         TEST(one_that_ends_after_that_is_gone_at_once),
         TEST(the_limit_of_kept_jobs_does_not_touch_it),
+        TEST(of_completed_jobs_the_newest_are_kept),
+        TEST(one_that_holds_a_key_or_an_alias_while_it_exists_stays_for_its_whole_retention),
     };
     return cmocka_run_group_tests_name("engine_retain", tests, NULL, NULL);
 }
