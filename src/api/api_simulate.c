@@ -323,7 +323,9 @@ static struct err read_limit(struct json_cursor *c, struct arena *a, void *out)
 
 static const struct field body_table[] = {
     {"policies", true, field_any, offsetof(struct body, policies),
-     .doc = "AnyRetryPolicy[1..$]: drafts, each of another name", .most = DRAFTS_MAX},
+     .doc =
+         "AnyRetryPolicy[..$]: drafts, each of another name; none: what the settings alone change",
+     .most = DRAFTS_MAX},
     {"settings", false, field_any, offsetof(struct body, settings), true,
      "NewRetrySettings: drafts of them"},
     {"queues", false, api_field_names, offsetof(struct body, queues), true, "string[]"},
@@ -355,8 +357,8 @@ static struct err read_drafts(struct simulation *s, struct str json)
     const struct document_node *root;
     uint64_t pattern_bytes = 0;
     TRY(read_document(json, s->arena, &root));
-    if (root->type != DOCUMENT_LIST || root->count == 0 || root->count > DRAFTS_MAX)
-        return err_make(ERR_BAD_VALUE, "policies: expected a list of 1 to %d retry policies",
+    if (root->type != DOCUMENT_LIST || root->count > DRAFTS_MAX)
+        return err_make(ERR_BAD_VALUE, "policies: expected a list of at most %d retry policies",
                         DRAFTS_MAX);
     for (const struct document_node *n = root->first; n; n = n->next) {
         struct document_fault fault = {0};

@@ -385,8 +385,7 @@ static void warn_if_off(struct client *c, const struct resources *list)
         fprintf(stderr,
                 "tenax %s: warning: retry policies are not enabled on this server, so that these "
                 "have no effect; `tenax retry-settings --enabled true` switches them on, and "
-                "`tenax policy "
-                "simulate` shows what that would have changed\n",
+                "with --dry-run it shows what that would have changed\n",
                 c->command->name);
 }
 

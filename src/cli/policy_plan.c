@@ -231,6 +231,73 @@ int policy_plan_simulate(struct client *c, const struct policy_plan *p)
     return code;
 }
 
+/* --- settings --- */
+
+/* The names of queues without a policy, and the path of the next page. */
+static int add_bare_queues(struct client *c, struct buf *path, struct buf *names)
+{
+    int code = client_ask(c, "GET", client_path(path));
+    if (code != CLI_OK)
+        return code;
+    struct str page = client_answer(c);
+    struct view_list l = view_list(view_get(page, "queues"));
+    for (struct str queue; view_next(&l, &queue);) {
+        struct str policies = view_get(queue, "retry_policies");
+        if (policies.len > 2) /* not [] */
+            continue;
+        buf_str(names, names->len ? STR(", ") : STR(""));
+        buf_str(names, view_text(&c->arena, queue, "name"));
+    }
+    struct str next = view_text(&c->arena, view_get(page, "pages"), "next");
+    path->len = 0;
+    buf_str(path, next);
+    return CLI_OK;
+}
+
+static struct str setting(struct client *c, struct str drafted, const char *name)
+{
+    struct str value = view_text(&c->arena, drafted, name);
+    return view_get(drafted, name).len ? value : view_text(&c->arena, client_answer(c), name);
+}
+
+static int show_bare_queues(struct client *c, struct str drafted)
+{
+    int code = client_ask(c, "GET", "/settings/retry");
+    if (code != CLI_OK)
+        return code;
+    struct str by_default = setting(c, drafted, "defaultPolicyName");
+    bool fails = str_eq(setting(c, drafted, "whenNoPolicy"), STR("fail"));
+    struct buf path = {0}, names = {0};
+    buf_lit(&path, "/queues?details=true&limit=2000");
+    do
+        code = add_bare_queues(c, &path, &names);
+    while (code == CLI_OK && path.len);
+    if (code == CLI_OK && names.len && by_default.len)
+        printf("Queues without a policy, to which %.*s applies: %.*s\n", STR_ARG(by_default),
+               STR_ARG(buf_view(&names)));
+    else if (code == CLI_OK && names.len)
+        printf("Queues without a policy, whose jobs %s: %.*s\n",
+               fails ? "die at their first failure unless they name one" : "keep their own retries",
+               STR_ARG(buf_view(&names)));
+    buf_fini(&path);
+    buf_fini(&names);
+    return code;
+}
+
+int policy_plan_settings(struct client *c, struct str settings)
+{
+    struct str drafted = arena_copy(&c->arena, settings);
+    struct buf *b = &c->call.body;
+    b->len = 0;
+    buf_print(b, "{\"policies\":[],\"settings\":%.*s}", STR_ARG(drafted));
+    int code = client_ask(c, "POST", "/retry-policies/simulate");
+    if (code != CLI_OK)
+        return code;
+    show(c);
+    b->len = 0;
+    return show_bare_queues(c, drafted);
+}
+
 /* --- schedule --- */
 
 #define ROWS_MAX 30

@@ -19,5 +19,8 @@ struct policy_plan {
 /* Both return an enum cli_exit. */
 int policy_plan_simulate(struct client *c, const struct policy_plan *p);
 int policy_plan_schedule(struct client *c, const struct policy_plan *p);
+/* What the last failures would have become with these settings (a body of PUT /settings/retry) and
+ * policies switched on, and which queues have no policy. */
+int policy_plan_settings(struct client *c, struct str settings);
 
 #endif

@@ -12,22 +12,13 @@
 #include "client/client.h"
 #include "client/input.h"
 #include "cli/commands.h"
+#include "cli/policy_plan.h"
 #include "client/view.h"
-
-static int ask(struct client *c, const char *method, const char *below, const char *name)
-{
-    struct buf path = {0};
-    buf_str(&path, str_from(below));
-    if (name)
-        client_segment(&path, str_from(name));
-    int code = client_ask(c, method, client_path(&path));
-    buf_fini(&path);
-    return code;
-}
 
 struct settings_args {
     struct client_args client;
     const char *enabled, *most, *exempt, *no_policy, *policy, *backoff, *grace;
+    bool dry_run;
 };
 
 #define AT(field) .offset = offsetof(struct settings_args, field)
@@ -49,6 +40,9 @@ static const struct option_def settings_options[] = {
              "\"5m\", \"multiplier\": 2}, or just 10s; null: retries at once"},
     {"preempted-grace-period", "TIME", OPTION_TEXT, AT(grace),
      .help = "how long a retry waits for the end of a preempted run if its worker does not say"},
+    {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),
+     .help = "change nothing: show what the last failures would have become with policies switched "
+             "on and these settings, and which queues have no policy"},
     CLIENT_OPTIONS(struct settings_args),
     {0},
 };
@@ -59,7 +53,8 @@ const struct subcommand retry_settings_command = {
     .summary = "show or change the settings of retry policies",
     .about = "Prints JSON. Settings that are not given stay unchanged.",
     .examples = "  tenax retry-settings --global-max-retries 0\n"
-                "  tenax retry-settings --default-backoff 30s\n",
+                "  tenax retry-settings --default-backoff 30s\n"
+                "  tenax retry-settings --enabled true --dry-run\n",
     .options = settings_options,
 };
 
@@ -119,6 +114,37 @@ static void sign(struct client *c)
     call_header(&c->call, line);
 }
 
+static void write_settings(struct buf *body, const struct settings_args *args)
+{
+    add_member(body, "enabled", args->enabled, false);
+    add_member(body, "globalMaxRetries", args->most, false);
+    add_exempt(body, args->exempt);
+    add_member(body, "whenNoPolicy", args->no_policy, true);
+    add_member(body, "defaultPolicyName", args->policy, true);
+    add_member(body, "preemptedGracePeriod", args->grace, true);
+    add_backoff(body, args->backoff);
+    if (body->len)
+        buf_byte(body, '}');
+}
+
+static int try_out(struct client *c, struct buf *body)
+{
+    if (!body->len)
+        buf_lit(body, "{}");
+    return policy_plan_settings(c, buf_view(body));
+}
+
+static int change_or_show(struct client *c, const struct buf *body)
+{
+    bool change = body->len > 0;
+    if (change)
+        sign(c);
+    int code = client_ask(c, change ? "PUT" : "GET", "/settings/retry");
+    if (code == CLI_OK)
+        client_print_answer(c);
+    return code;
+}
+
 int retry_settings_main(int argc, char **argv)
 {
     struct settings_args args = {0};
@@ -133,21 +159,11 @@ int retry_settings_main(int argc, char **argv)
     if (code != CLI_OK)
         return code;
     struct buf *body = &c.call.body;
-    add_member(body, "enabled", args.enabled, false);
-    add_member(body, "globalMaxRetries", args.most, false);
-    add_exempt(body, args.exempt);
-    add_member(body, "whenNoPolicy", args.no_policy, true);
-    add_member(body, "defaultPolicyName", args.policy, true);
-    add_member(body, "preemptedGracePeriod", args.grace, true);
-    add_backoff(body, args.backoff);
-    bool change = body->len > 0;
-    if (change) {
-        buf_byte(body, '}');
-        sign(&c);
-    }
-    code = ask(&c, change ? "PUT" : "GET", "/settings/retry", NULL);
-    if (code == CLI_OK)
-        client_print_answer(&c);
+    write_settings(body, &args);
+    if (args.dry_run)
+        code = try_out(&c, body);
+    else
+        code = change_or_show(&c, body);
     client_close(&c);
     return code;
 }

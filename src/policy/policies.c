@@ -625,7 +625,7 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
     if (draft->settings)
         policy_settings_change(&settings, draft->settings);
     const struct policy **list = arena_get(
-        a, (count_names(queue) + count_names(added) + draft->count) * sizeof(struct policy *));
+        a, (count_names(queue) + count_names(added) + draft->count + 1) * sizeof(struct policy *));
     settings.enabled = true;
     struct verdict_rules drafted = *own, today = *own;
     drafted.policies = list;
@@ -635,6 +635,8 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
         if (!has_name(queue, draft->list[i]->name) && !has_name(added, draft->list[i]->name))
             list[drafted.policy_count++] = draft->list[i];
     add_drafted(p, draft, added, list, &drafted.policy_count);
+    if (drafted.policy_count == 0)
+        add_drafted(p, draft, settings.default_policy, list, &drafted.policy_count);
     policies_effective(p, what->job->queue, added, a, &today);
     struct simulate_job judged = *what;
     judged.failed = categorized(p, what, a);

@@ -434,7 +434,9 @@ describe('acting', () => {
         const page = await visit(t, scene.server, MODES.desk);
         await page.open('#/policies');
         await page.click('#mode');
+        await untilText(page, /Retry policies are not enabled on this server/);
         await page.press('Switch policies on');
+        await untilText(page, /The last failures would have become:[^]*Policies on\s+Today[^]*Queues without a policy, whose jobs keep their own retries: .*\bmail\b/, 'dialog');
         await page.click('dialog [data-confirm]');
         await until(async () => (await scene.server.get('/settings/retry')).json.enabled, 'they are on');
         await page.press('Switch policies off');

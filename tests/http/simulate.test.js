@@ -201,7 +201,7 @@ describe('a simulation', () => {
     it('is_refused_with_the_path_of_the_fault', async () => {
         for (const [body, words] of [
             [{}, /^policies is required/],
-            [{ policies: [] }, /^policies: /],
+            [{ policies: {} }, /^policies: /],
             [{ policies: [OOM, OOM] }, /^policies\[1\]: .*same name/],
             [{ policies: [policy('x', { rules: [{ action: 'Maybe' }] })] },
                 /^policies\[0\]: spec\.rules\[0\]\.action/],
@@ -475,5 +475,43 @@ describe('the failure history', () => {
             }
             assert.deepEqual(reasons, ['texts', undefined]);
         });
+    });
+});
+
+describe('switching policies on', () => {
+    const server = useServer();
+
+    it('is_tried_out_without_a_change_and_names_queues_without', async () => {
+        const [queue, bare] = [queueName(), queueName()];
+        assert.ok((await server.request('PUT', '/retry-policies/quick', policy('quick',
+            { rules: [{ action: 'Fail', onExitCodes: { operator: 'In', values: [65] } }] }))).status < 300);
+        assert.ok((await server.request('PUT', `/queues/${queue}`, { retry_policies: ['quick'] })).status < 300);
+        const fail = async (name) => {
+            const { id } = await server.enqueue({ queue: name });
+            await server.claimOne(name);
+            await server.post(`/jobs/${id}/failure`, { message: 'm', exit_code: 65 });
+            return id;
+        };
+        const tell = async (body) => (await server.post('/retry-policies/simulate', body)).json;
+        const id = await fail(queue);
+        await fail(bare);
+        const of = (answer, name) => answer.jobs.find((job) => job.queue === name).failures[0];
+        const answer = await tell({ policies: [], queues: [queue, bare] });
+        assert.match(of(answer, queue).draft.reason, /rule 1 of policy quick/);
+        assert.equal(of(answer, queue).today.action, 'Retry');
+        assert.equal(of(answer, bare).draft.action, 'Retry');
+        const fallback = await tell({ policies: [], queues: [bare], settings: { defaultPolicyName: 'quick' } });
+        assert.match(of(fallback, bare).draft.reason, /rule 1 of policy quick/);
+        const cli = (...more) => run(['retry-settings', '--enabled', 'true', '--dry-run', ...more],
+            { TENAX_URL: server.url() });
+        const tried = await cli();
+        assert.equal(tried.code, 0, tried.stderr);
+        assert.match(tried.stdout, new RegExp(`${id}.*dead, quick rule 1`));
+        assert.match(tried.stdout, new RegExp(`without a policy, whose jobs keep their own retries: .*${bare}`));
+        assert.doesNotMatch(tried.stdout, new RegExp(`own retries: .*${queue}`));
+        assert.match((await cli('--when-no-policy', 'fail')).stdout,
+            /without a policy, whose jobs die at their first failure unless they name one: /);
+        assert.match((await cli('--default-policy', 'quick')).stdout, /without a policy, to which quick applies: /);
+        assert.equal((await server.get('/settings/retry')).json.enabled, false);
     });
 });

@@ -68,7 +68,7 @@ const SLOW_MS = 1500;
 // what: {title, text, method, path, body, type, danger, done, refused, slow}. Resolves with the answer,
 // or null if it was not done. refused(err) is told after the dialog is closed; without it the dialog
 // stays and says what is wrong. plain is the path of the same without undo, for servers that keep
-// nothing, or no more, to undo it: then that is offered. With slow the dialog is closed, and that is called, if there is no
+// nothing, or no more, to undo it: then that is offered. detail: elements below the text. With slow the dialog is closed, and that is called, if there is no
 // answer after a while.
 export async function act(what) {
     const { title, text, method, body, type, danger, refused } = what;
@@ -108,7 +108,7 @@ export async function act(what) {
                 clearTimeout(late);
             }
         });
-        return [text && h('p', null, text), shown, failed,
+        return [text && h('p', null, text), ...what.detail ?? [], shown, failed,
             h('div', { class: 'buttons' },
                 h('button', { type: 'button', class: 'quiet', autofocus: danger, onclick: () => close(null) },
                 'Not now'), go)];

@@ -3,7 +3,7 @@
 // Retry policies: an editor whose draft is tried on recent failures, and the kill switch.
 
 import { act, actionButton } from './act.js';
-import { ApiError, change, get } from './api.js';
+import { ApiError, change, get, pages } from './api.js';
 import { duration, empty, facts, h, heading, number, retellTimes, setText, shortId, time } from './dom.js';
 import { reread } from './live.js';
 
@@ -16,16 +16,42 @@ const DRAFT = {
 
 // --- the settings ---
 
+const OFF = 'Retry policies are not enabled on this server: until they are switched on, none of them has any effect.';
+
+async function queuesWithout() {
+    const bare = [];
+    for await (const { queues } of pages('/queues?details=true&limit=2000'))
+        bare.push(...queues.filter((q) => q.retry_policies.length === 0).map((q) => q.name));
+    return bare;
+}
+
+// Before they are switched on: what the last failures would have become, and which queues have none.
+async function switchOn(s, done) {
+    // Who may switch, but not this, or gets no answer, is told so and may switch all the same.
+    const answer = await change('POST', '/retry-policies/simulate', { policies: [], settings: { enabled: true }, limit: 100 })
+        .catch((err) => ({ failed: err.message }));
+    const bare = await queuesWithout().catch(() => []);
+    const fate = s.defaultPolicyName ? `to which ${s.defaultPolicyName} applies`
+        : s.whenNoPolicy === 'fail' ? 'whose jobs die at their first failure unless they name one' : 'whose jobs keep their own retries';
+    return { method: 'PUT', path: '/settings/retry', body: { enabled: true }, done,
+        text: 'From the next failure on retry policies decide. The last failures would have become:',
+        detail: [h('div', { class: 'simulation' }, answer.failed ? h('p', { class: 'error' }, answer.failed) : answer.jobs.length ? simulated(answer, 'Policies on').filter(Boolean)
+            : h('p', { class: 'hint' }, 'There are no failures to evaluate.')),
+        bare.length > 0 && h('p', null, `Queues without a policy, ${fate}: ${bare.slice(0, 50).join(', ')}${
+            bare.length > 50 ? ` and ${number(bare.length - 50)} more` : ''}`)].filter(Boolean) };
+}
+
 // done is called when the switch was thrown.
 function settingsCard(s, done) {
     const last = s.lastChange;
     return h('section', { class: 'card', 'aria-labelledby': 'switch' },
         h('div', { class: 'card-head' }, h('h2', { id: 'switch' }, 'Kill switch'),
             h('span', { class: `badge ${s.enabled ? 's-completed' : 's-dead'}` }, s.enabled ? 'policies on' : 'policies off'),
-            h('div', { class: 'actions' }, actionButton(s.enabled ? 'Switch policies off' : 'Switch policies on', {
-                method: 'PUT', path: '/settings/retry', body: { enabled: !s.enabled },
-                text: s.enabled ? 'From the next failure on no retry policy decides.' : 'From the next failure on retry policies decide.',
-                done }, { danger: s.enabled }))),
+            h('div', { class: 'actions' }, s.enabled
+                ? actionButton('Switch policies off', { method: 'PUT', path: '/settings/retry', body: { enabled: false },
+                    text: 'From the next failure on no retry policy decides.', done }, { danger: true })
+                : actionButton('Switch policies on', () => switchOn(s, done)))),
+        !s.enabled && h('p', { class: 'error' }, OFF),
         facts([['most retries of a job', number(s.globalMaxRetries)], ['without a policy', s.whenNoPolicy],
             ['default policy', s.defaultPolicyName || 'none'],
             ['last change', last ? h('span', null, time(last.at), ` by ${last.by ?? 'unknown'}`) : 'never']], true));
@@ -37,18 +63,18 @@ function verdict(v) {
     return v ? h('span', { title: v.reason }, v.action ?? '', v.delay_ms === undefined ? '' : ` in ${duration(v.delay_ms)}`) : '–';
 }
 
-function simulated(answer) {
+function simulated(answer, drafted = 'Draft') {
     const { summary, jobs } = answer;
     const row = (name, draft, today) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'num' }, draft),
         h('td', { class: 'num' }, today));
     return [h('table', { class: 'compare' }, h('caption', null, `${number(summary.failures)} failures of ${number(summary.jobs)} jobs${
         summary.truncated ? ', and there are more' : ''}`),
-    h('thead', null, h('tr', null, h('td', null), h('th', { scope: 'col' }, 'Draft'), h('th', { scope: 'col' }, 'Today'))),
+    h('thead', null, h('tr', null, h('td', null), h('th', { scope: 'col' }, drafted), h('th', { scope: 'col' }, 'Today'))),
     h('tbody', null, row('retries', number(summary.draft.retries), number(summary.today.retries)),
         row('dead jobs', number(summary.draft.dead), number(summary.today.dead)),
         row('longest window', duration(summary.draft.window_ms), duration(summary.today.window_ms)))),
     summary.lost_completions > 0 && h('p', { class: 'error' },
-        `${number(summary.lost_completions)} jobs that completed would be dead under the draft.`),
+        `${number(summary.lost_completions)} jobs that completed would be dead ${drafted === 'Draft' ? 'under the draft' : 'with policies on'}.`),
     jobs.length > 0 && h('ul', { class: 'sim-jobs' }, jobs.slice(0, 50).map((job) => h('li', null,
         job.job && !job.deleted ? h('a', { href: `#/job/${job.job}`, class: 'mono' }, shortId(job.job))
             : h('span', { class: 'mono hint' }, job.job ? shortId(job.job) : 'given'), ' ', job.queue,
@@ -74,8 +100,8 @@ const versionOf = (policy) => policy?.metadata.resourceVersion ?? null;
 const textOf = (policy) => JSON.stringify(policy ?? DRAFT, null, 2);
 
 // queue: only failures of that queue are simulated; null: all. Returns {element, update}: the latter takes the policy
-// as it is now, null if it is gone. A draft that somebody has begun to change is left alone.
-function editor(policy, queue, simulates) {
+// as it is now, null if it is gone. isOn: whether policies are enabled. A draft that somebody has begun to change is left alone.
+function editor(policy, queue, simulates, isOn) {
     const news = h('p', { class: 'hint', role: 'status' });
     const wrong = h('p', { class: 'error', role: 'alert' });
     const result = h('div', { class: 'simulation', 'aria-live': 'polite' }, empty('Not tried yet',
@@ -106,7 +132,7 @@ function editor(policy, queue, simulates) {
         // As YAML, of which JSON is a part: so errors have a line and a column.
         const answer = await act({ title: 'Apply', method: 'PUT', path: `/retry-policies/${encodeURIComponent(name)}`,
             body: text.value, type: 'application/yaml',
-            text: `Replaces the policy ${name}${policy?.metadata.resourceVersion ? `, if it still is version ${policy.metadata.resourceVersion}` : ''}.`,
+            text: `Replaces the policy ${name}${policy?.metadata.resourceVersion ? `, if it still is version ${policy.metadata.resourceVersion}` : ''}.${isOn() ? '' : ` ${OFF}`}`,
             refused: fail });
         if (answer?.metadata)
             location.hash = `#/policies/${encodeURIComponent(answer.metadata.name)}`;
@@ -179,15 +205,17 @@ export async function policies([name], params, signal) {
     const chosen = find(items);
     if (name && !chosen && name !== 'new')
         throw new Error(`There is no policy “${name}”.`);
+    let { enabled } = settings;
     const refresh = async () => {
         const now = await read(signal);
+        enabled = now.settings.enabled;
         card.update(now.settings);
         tabs.update(now.items);
         if (chosen)
             edited.update(find(now.items));
     };
     const card = drawn(settings, (s) => settingsCard(s, () => refresh().catch(() => {}))), tabs = drawn(items, (all) => tabsOf(all, chosen && name));
-    const edited = editor(chosen, params.get('queue'), params.has('simulate'));
+    const edited = editor(chosen, params.get('queue'), params.has('simulate'), () => enabled);
     reread(refresh, signal); // no event tells of policies and settings
     return h('section', { class: 'view' }, heading('Policies'), card.element, tabs.element, edited.element);
 }
