@@ -60,7 +60,7 @@ function normaliser() {
     return (text) => text
         .replace(/\b0[0-9a-z]{24}\b/g, name('id'))
         .replace(/\b[0-9a-f]{16}\b/g, name('token'))
-        .replace(/("\w+_at":)\d{13}/g, '$1<time>');
+        .replace(/("(?:\w+_at|time|system)":)\d{13}/g, '$1<time>');
 }
 
 async function play(client) {
@@ -99,6 +99,34 @@ test('every answer is the same over HTTP/1.1 and HTTP/2', async (t) => {
     const statuses = new Set(over1.map((a) => a.status));
     for (const status of [200, 201, 204, 400, 404, 405, 413, 415, 431])
         assert.ok(statuses.has(status), `the transcript provokes ${status}`);
+});
+
+// A request whose body comes in frames of those sizes, without its length announced.
+function inFrames(session, sizes) {
+    return new Promise((resolve, reject) => {
+        const req = session.request({ ':method': 'POST', ':path': '/jobs', ...JSON_TYPE });
+        const frames = [...sizes];
+        let status;
+        const next = () => {
+            if (frames.length)
+                req.write(' '.repeat(frames.shift()), next);
+            else
+                req.end('{"queue": "q", "type": "t", "payload": 1}');
+        };
+        req.on('response', (headers) => { status = headers[':status']; });
+        req.on('data', () => {});
+        req.on('end', () => resolve(status));
+        req.on('error', (err) => (status ? resolve(status) : reject(err)));
+        next();
+    });
+}
+
+test('the limit of a body is that of all its frames together', async (t) => {
+    const { url } = await serve(t, ['--max-body', '200000']);
+    const { session } = client2(t, url);
+    assert.equal(await within(inFrames(session, Array(19).fill(10000)), 'just below'), 201);
+    for (const sizes of [Array(40).fill(10000), [150000, 150000], [199999, 1, 1]])
+        assert.equal(await within(inFrames(session, sizes), `${sizes}`), 413, `${sizes}`);
 });
 
 // Lines of a take stream, as they come.
