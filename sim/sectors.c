@@ -374,6 +374,23 @@ static void replace_sector(struct file *f, size_t at, const unsigned char *bytes
     must(real_pwrite(f->fd, bytes, SECTOR, (off_t)at) == (ssize_t)SECTOR);
 }
 
+/* Two sectors that both have something change places: most often neighbours in one file, which a
+ * batch that is as long as a sector would make look like each other. */
+static void swap_sectors(struct file *f, size_t at, const unsigned char *bytes)
+{
+    unsigned char others[SECTOR];
+    size_t count = seen_len(f) / SECTOR, near = (at / SECTOR + 1) % count;
+    struct file *other = chance(50) ? f : choose_file();
+    if (!other)
+        return;
+    size_t to = other == f && chance(50) ? near : rng_below(&disk.rng, seen_len(other) / SECTOR);
+    to *= SECTOR;
+    if (!read_sector(other, to, others) || is_empty(others) || (other == f && to == at))
+        return;
+    replace_sector(f, at, others);
+    replace_sector(other, to, bytes);
+}
+
 static void spoil_sector(struct file *f, enum sectors_fault fault)
 {
     static const unsigned char zeros[SECTOR];
@@ -381,6 +398,10 @@ static void spoil_sector(struct file *f, enum sectors_fault fault)
     size_t at = rng_below(&disk.rng, seen_len(f) / SECTOR) * SECTOR;
     if (!read_sector(f, at, bytes) || is_empty(bytes) || at + SECTOR > f->len)
         return;
+    if (fault == SECTORS_SWAPPED) {
+        swap_sectors(f, at, bytes);
+        return;
+    }
     struct file *other = choose_file();
     size_t to = other ? rng_below(&disk.rng, seen_len(other) / SECTOR) * SECTOR : 0;
     replace_sector(f, at, fault == SECTORS_LOST ? zeros : f->past + at);

@@ -36,10 +36,16 @@ void sectors_fail_at(unsigned count, int no, bool keep);
 /* The system brings everything to the disk. */
 void sectors_write_back(void);
 /* A disk that had a sector and has it no more, of those that are not empty: it reads as zeros; as
- * before its last write; or that write came to another sector instead. Or a whole file has its
- * name no more. */
-enum sectors_fault { SECTORS_LOST, SECTORS_STALE, SECTORS_MISDIRECTED, SECTORS_FILE_LOST };
-#define SECTORS_FAULTS 4
+ * before its last write; that write came to another sector instead; or it and another one have
+ * changed places. Or a whole file has its name no more. */
+enum sectors_fault {
+    SECTORS_LOST,
+    SECTORS_STALE,
+    SECTORS_MISDIRECTED,
+    SECTORS_SWAPPED,
+    SECTORS_FILE_LOST
+};
+#define SECTORS_FAULTS 5
 /* Does so to one that chance chooses, until sectors_mend; only who reads may come between. */
 void sectors_spoil(enum sectors_fault fault);
 void sectors_mend(void);
