@@ -123,7 +123,7 @@ describe('a secret of the environment', () => {
 
     it('is_in_no_log_message_or_event', async () => {
         const { id } = await bed.enqueue(executor, three({ steps: ['running',
-            { do: 'log', container: 'fetch', text: `as it is ${SECRET}\n` },
+            { do: 'log', container: 'fetch', text: `as it is ${SECRET}, twice ${SECRET}${SECRET}\n` },
             { do: 'log', container: 'main', text: `${JSON.stringify({ key: SECRET })} ` +
                 `${Buffer.from(SECRET).toString('base64')}\n` },
             { do: 'event', type: 'Warning', reason: 'FailedPostStartHook', message: `exec ${SECRET}` },
@@ -140,7 +140,7 @@ describe('a secret of the environment', () => {
         if (!bed.double)
             return;
         assert.ok(one.pod_events.includes('FailedPostStartHook: exec ***'), all);
-        assert.equal(one.containers[0].log, 'as it is ***\n');
+        assert.equal(one.containers[0].log, 'as it is ***, twice ******\n');
         assert.equal(one.containers[2].log, '{"key":"***"} ***\n');
     });
 
