@@ -160,13 +160,17 @@ void api_hide_payloads(const struct call *c, const struct reply *r)
         r->jobs[i].payload = (struct str){0};
 }
 
-/* What a container wrote may quote a payload. The memory of a reply is its own. */
-static void hide_log(const struct run *run)
+/* What a container wrote may quote a payload: its log, and its termination message as well. The
+ * memory of a reply is its own. */
+static void hide_log(struct run *run)
 {
-    const struct failure *f = &run->failure;
+    struct failure *f = &run->failure;
     struct container_result *containers = (struct container_result *)f->containers;
-    for (size_t i = 0; i < f->container_count; i++)
+    f->termination_message = (struct str){0};
+    for (size_t i = 0; i < f->container_count; i++) {
         containers[i].log = (struct str){0};
+        containers[i].message = (struct str){0};
+    }
 }
 
 void api_hide_logs(const struct call *c, const struct reply *r)

@@ -62,7 +62,7 @@ bool api_is_same_tenant(const struct rights *a, const struct rights *b);
 bool api_may_see(const struct api_request *r);
 /* Leaves out the payloads of a reply unless the call's sender may see them. */
 void api_hide_payloads(const struct call *c, const struct reply *r);
-/* The same of what containers wrote, in runs. */
+/* The same of what containers wrote, logs and termination messages, in runs. */
 void api_hide_logs(const struct call *c, const struct reply *r);
 
 /* --- runs and who holds them (api_held.c) --- */

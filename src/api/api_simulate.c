@@ -152,6 +152,15 @@ static void sum_up(struct sums *t, const struct simulate_side *side)
         t->window_max = (uint64_t)side->window.ms;
 }
 
+/* A termination message may quote a payload, as elsewhere; one that was given is the sender's own.
+ */
+static void hide_messages(const struct simulation *s, const struct simulate_result *r)
+{
+    struct simulate_step *steps = (struct simulate_step *)r->steps;
+    for (size_t i = 0; s->call.blind && !s->given && i < r->count; i++)
+        steps[i].run.failure.termination_message = (struct str){0};
+}
+
 static void on_simulated(void *ctx, const struct reply *r)
 {
     struct simulation *s = ctx;
@@ -160,6 +169,7 @@ static void on_simulated(void *ctx, const struct reply *r)
         return;
     }
     const struct simulate_result *result = r->simulated;
+    hide_messages(s, result);
     buf_str(&s->out, s->written++ ? STR(",\n") : STR(""));
     api_simulate_encode(&s->out, &s->asked, result);
     s->truncated |= result->truncated;
@@ -475,7 +485,7 @@ void api_policy_simulate(struct api *a, const struct api_request *r)
     /* The texts are needed for longer than this call. */
     struct http_request kept = *r->http;
     kept.body = arena_copy(r->http->arena, r->http->body);
-    s->call = (struct call){a, r->x};
+    s->call = *api_call(a, r);
     s->arena = r->http->arena;
     struct err err = read_body(s, &kept);
     if (err.code != ERR_OK) {

@@ -246,12 +246,17 @@ describe('what a container wrote', () => {
         const { id } = (await as('admin').post('/jobs', { ...JOB, retry_limit: 0 })).json;
         const [{ token }] = (await as('admin').post('/jobs/claim', { queues: ['a'] })).json.jobs;
         const failed = await as('admin').post(`/jobs/${id}/failure`, { token, message: 'no',
-            containers: [{ name: 'main', exit_code: 3, log: 'secret xyzzy' }] });
+            termination_message: 'secret abracadabra',
+            containers: [{ name: 'main', exit_code: 3, log: 'secret xyzzy', message: 'secret abracadabra' }] });
         assert.equal(failed.status, 200, failed.text);
+        const tried = (name) => as(name).post('/retry-policies/simulate', { policies: [] });
+        assert.match((await tried('seeing')).text, /abracadabra/);
+        const { status, text } = await tried('blind');
+        assert.ok(status === 200 && text.includes(id) && !text.includes('abracadabra'), text);
         for (const target of ['?runs=true', '/runs', '/errors', '/errors/1', '/explain']) {
             const [blind, seeing] = [await as('blind').get(`/jobs/${id}${target}`), await as('seeing').get(`/jobs/${id}${target}`)];
-            assert.ok(seeing.text.includes('xyzzy'), `${target}: ${seeing.text}`);
-            assert.ok(blind.status === 200 && blind.text.includes('main') && !blind.text.includes('xyzzy'), blind.text);
+            assert.equal(seeing.text.match(/xyzzy|abracadabra/g)?.length, 3, `${target}: ${seeing.text}`);
+            assert.ok(blind.status === 200 && blind.text.includes('main') && !/xyzzy|abracadabra/.test(blind.text), blind.text);
         }
     });
 });
