@@ -74,7 +74,9 @@ void front_create(struct world *w, const char *task, const char *queue, fake_ans
     rfc3339_write(&body, instant_add(w->now, HOURS));
     buf_lit(&body, "\",\"payload\":{},\"metadata\":{\"name\":\"n\",\"description\":\"d\","
                    "\"owner\":\"a@example.com\",\"source\":\"https://example.com\"}}");
-    fake_ask(w->router, HTTP_PUT, str_from(task), buf_view(&body), answered, a, &a->x);
+    const struct fake_request asked = {
+        .method = HTTP_PUT, .target = str_from(task), .body = buf_view(&body)};
+    fake_ask(w->router, &asked, answered, a, &a->x);
     buf_fini(&body);
 }
 

@@ -44,7 +44,9 @@ static void claim(struct world *w, struct asked *a, const char *worker)
     struct buf body = {0};
     *a = (struct asked){.worker = worker, .run = -1};
     buf_print(&body, "{\"workerGroup\":\"g\",\"workerId\":\"%s\",\"tasks\":1}", worker);
-    fake_ask(w->router, HTTP_POST, STR(WORK), buf_view(&body), answered, a, &a->x);
+    const struct fake_request asked = {
+        .method = HTTP_POST, .target = STR(WORK), .body = buf_view(&body)};
+    fake_ask(w->router, &asked, answered, a, &a->x);
     buf_fini(&body);
 }
 

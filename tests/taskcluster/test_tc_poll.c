@@ -38,7 +38,8 @@ static void ask(struct world *w, struct asked *a, int messages)
     struct buf target = {0};
     *a = (struct asked){.run = -1};
     buf_print(&target, "%s&numofmessages=%d", url, messages);
-    fake_ask(w->router, HTTP_GET, buf_view(&target), (struct str){0}, answered, a, &a->x);
+    const struct fake_request asked = {.method = HTTP_GET, .target = buf_view(&target)};
+    fake_ask(w->router, &asked, answered, a, &a->x);
     buf_fini(&target);
 }
 
@@ -56,7 +57,8 @@ static void its_answer_waits_until_a_message_that_another_poll_has_by_now_is_sto
     front_create(&w, TASK, "q", answered, &a);
     front_wait_for(&w, &a);
     a = (struct asked){0};
-    fake_ask(w.router, HTTP_GET, STR(URLS), (struct str){0}, on_urls, &a, &a.x);
+    const struct fake_request asked = {.method = HTTP_GET, .target = STR(URLS)};
+    fake_ask(w.router, &asked, on_urls, &a, &a.x);
     front_wait_for(&w, &a);
     ask(&w, &a, 1);
     front_wait_for(&w, &a);
