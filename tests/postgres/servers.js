@@ -147,9 +147,9 @@ async function together(count, { args = [], ...settings } = {}) {
   };
 }
 
-function tenax(args, env = {}) {
+function tenax(args, env = {}, timeout = 0) {
   return new Promise((done) => {
-    execFile(BIN, args, { env: { ...process.env, ...env } },
+    execFile(BIN, args, { timeout, env: { ...process.env, ...env } },
       (e, stdout, stderr) => done({ code: e ? e.code : 0, stdout, stderr }));
   });
 }
