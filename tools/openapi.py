@@ -76,7 +76,7 @@ def given(*names):
 
 def conditions(rules):
     """What members of an object have to do with each other: "a needs b c; a excludes b; any a b
-    c?" (with ? null counts); without a b; off a" (which is not true). They are put where generators of clients do not look."""
+    c?" (with ? null counts); without a b; off a" (which is not true); a off b" (with a, b is not true). They are put where generators of clients do not look."""
     every = []
     for rule in filter(None, map(str.strip, rules.split(";"))):
         words = rule.split()
@@ -89,6 +89,11 @@ def conditions(rules):
             every += [{"properties": {name: {"not": {"const": True}}}} for name in words[1:]]
         elif words[1] == "needs":
             every += [{"anyOf": [{"not": given(words[0])}, given(name)]} for name in words[2:]]
+        elif words[1] == "off":
+            for name in words[2:]:
+                both = given(words[0], name)
+                both["properties"][name] = {"const": True}
+                every.append({"not": both})
         elif words[1] == "excludes":
             every += [{"not": given(words[0], name)} for name in words[2:]]
         else:

@@ -372,8 +372,10 @@ static const struct field job_table[] = {
     "unique_while needs unique_key; tracestate needs traceparent; group_owner needs group; "       \
     "gang excludes concurrency_key batch unique_key; batch excludes alias deadline group "         \
     "unique_key"
-const struct api_body api_job_body = {
-    .name = "NewJob", API_FIELDS(job_table), .rules = JOB_RULES "; depends_on excludes batch"};
+const struct api_body api_job_body = {.name = "NewJob",
+                                      API_FIELDS(job_table),
+                                      .rules =
+                                          JOB_RULES "; depends_on excludes batch; batch off hold"};
 /* The same members; api_cron.c refuses those that are about one job alone. */
 const struct api_body api_template_body = {
     .name = "JobTemplate",

@@ -54,7 +54,7 @@ struct field_table {
  *
  * That a field is required or nullable is said by its row, not here. Rules of a table, separated by
  * semicolons: "a needs b c", "a excludes b c", "any a b?", "without a b", "off a"
- * (a is not true); null counts as absent, unless a ? follows. */
+ * (a is not true), "a off b" (with a, b is not true); null counts as absent, unless a ? follows. */
 
 /* Reads the next value, an object, by a table of at most 64 fields. An unknown member is
  * ERR_UNKNOWN_FIELD if strict, and is ignored if not. Also ERR_DUPLICATE_FIELD, ERR_MISSING_FIELD,
