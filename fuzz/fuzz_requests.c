@@ -233,7 +233,8 @@ static void ask(struct server *s, struct str line)
     while (method < HTTP_OTHER && !str_eq(verb, str_from(router_method_name(method))))
         method++;
     expand(s, word(&line), &target);
-    fake_ask(s->router, method, buf_view(&target), line, answered, s, &x);
+    const struct fake_request asks = {method, buf_view(&target), .body = line};
+    fake_ask(s->router, &asks, answered, s, &x);
     for (int n = 0; x; n++) {
         must(n < TURNS_MAX);
         must(backend_turn(s->backend).code == ERR_OK);
