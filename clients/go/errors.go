@@ -42,12 +42,14 @@ type APIError struct {
 	Body    json.RawMessage // all of the answer
 }
 
-// newAPIError returns nil unless the body is how Tenax refuses: with a code and a sentence; a health
-// has neither.
+// newAPIError returns nil unless the body is how Tenax refuses: with a code and a sentence. A health
+// has neither, and an answer that says what became of each of many jobs needs neither.
 func newAPIError(path string, status int, body []byte) *APIError {
 	var known struct {
 		Error, Code, Status string
 		Offset              *int64
+		Jobs                json.RawMessage
+		NotFound            json.RawMessage `json:"not_found"`
 	}
 	if json.Unmarshal(body, &known) != nil {
 		return nil
@@ -55,10 +57,18 @@ func newAPIError(path string, status int, body []byte) *APIError {
 	if isHealth := strings.SplitN(path, "?", 2)[0] == "/health"; isHealth && known.Status != "" {
 		known.Error = "the server is " + known.Status
 	} else if known.Code == "" || known.Error == "" {
-		return nil
+		if isList(known.Jobs) {
+			known.Error = "some of these leases were not renewed"
+		} else if isList(known.NotFound) {
+			known.Error = "some of these jobs are not in flight"
+		} else {
+			return nil
+		}
 	}
 	return &APIError{status, known.Code, known.Error, known.Offset, body}
 }
+
+func isList(value json.RawMessage) bool { return len(value) > 0 && value[0] == '[' }
 
 func (e *APIError) Error() string {
 	return fmt.Sprintf("%s (HTTP %d, %s)", e.Message, e.Status, e.Code)

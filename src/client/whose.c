@@ -19,6 +19,9 @@ bool whose_refusal(struct str body)
     /* What became of each of many: renewals, successes. */
     if (view_get(object, "jobs").len || view_get(object, "not_found").len)
         return true;
+    /* The health of a standby: 503 while it hears of no owner. */
+    if (has_text(object, "status") && has_text(object, "role"))
+        return true;
     return has_text(object, "code") && (has_text(object, "error") || has_text(object, "message"));
 }
 

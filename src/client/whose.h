@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 /* Whether the body of a refusal is the server's own: JSON with a code and a sentence, as Tenax and
- * Taskcluster's services have it. */
+ * Taskcluster's services have it; a health; or a list of what became of each of many jobs. */
 bool whose_refusal(struct str body);
 /* The same for a URL of Azure's queues: XML with a code. */
 bool whose_azure_refusal(struct str body);

@@ -26,6 +26,14 @@ static void what_became_of_each_of_many_is_the_servers(void **state)
     assert_true(whose_refusal(text("{\"not_found\":[\"a\"]}")));
 }
 
+static void a_health_is_the_servers(void **state)
+{
+    (void)state;
+    assert_true(whose_refusal(text("{\"status\":\"disk_full\",\"jobs\":{\"ready\":1}}")));
+    assert_true(whose_refusal(text("{\"status\":\"no_owner\",\"role\":\"standby\",\"epoch\":0}")));
+    assert_false(whose_refusal(text("{\"status\":\"UP\"}")));
+}
+
 static void what_proxies_say_is_not(void **state)
 {
     (void)state;
@@ -62,6 +70,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_with_code_and_sentence_is_the_servers),
         cmocka_unit_test(what_became_of_each_of_many_is_the_servers),
+        cmocka_unit_test(a_health_is_the_servers),
         cmocka_unit_test(what_proxies_say_is_not),
         cmocka_unit_test(azure_refuses_in_xml),
     };

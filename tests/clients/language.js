@@ -20,7 +20,9 @@
 //              tell   before that tells its progress and saves a checkpoint;
 //              more   enqueues a job to payload.queue, for which it tries for payload.retry_ms, adds
 //                     nothing to the ledger, and has "enqueued" as its result, or the text of the
-//                     error that says that something in between answered.
+//                     error that says that something in between answered;
+//              many   reports payload.ids as successful by one request; its result is the list of
+//                     those that were not found.
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -230,6 +232,45 @@ function testClient(name, {
                 assert.match(said, /POST \/jobs: .*such as a proxy; it is asked again/);
                 assert.equal((await server.job(hold.id)).status, 'ready');
                 assert.deepEqual((await server.runs(hold.id)).map((run) => run.outcome), ['returned']);
+            } finally {
+                one?.child.kill('SIGKILL');
+                await proxy.close();
+                await server.clean();
+            }
+        });
+
+        it('learns_what_became_of_each_of_many', async () => {
+            const server = new Server({ args: ['--default-completed-job-retention', '1h'] });
+            await server.start();
+            const proxy = new Proxy(server);
+            await proxy.start();
+            const renewals = () => proxy.control('count', new URLSearchParams('path=/jobs/renew')).count;
+            let one;
+            try {
+                const [lost, kept] = await server.enqueueMany(
+                    [{ queue: 'many', type: 'hold' }, { queue: 'many', type: 'hold' }]);
+                for (const where of ['/jobs/renew', '/jobs/success']) {
+                    proxy.control('bare', undefined,
+                        JSON.stringify({ path: where, count: 1000 }));
+                }
+                one = startWorker(proxy.url(), 'many', { concurrency: 3, lease: 3000 });
+                await until(() => one.ledger().length === 2, 'both are under way');
+                assert.equal((await server.request('DELETE', `/jobs/${lost}`)).status, 204);
+                const seen = renewals(); // the next but one comes after the answer to the next
+                await until(() => renewals() >= seen + 3, 'the leases are renewed');
+
+                const nobody = '0'.repeat(lost.length);
+                const many = await server.enqueue(
+                    { queue: 'many', type: 'many', payload: { ids: [nobody, 'nonsense'] } });
+                await until(async () => (await server.job(many.id)).status === 'completed');
+                assert.deepEqual((await server.job(many.id)).result, [nobody, 'nonsense']);
+
+                one.child.kill('SIGTERM');
+                const { code, said } = await one.ended;
+                assert.equal(code, 0, said);
+                assert.match(said, new RegExp(`job ${lost} is lost`));
+                assert.doesNotMatch(said, new RegExp(`job ${kept} is lost|such as a proxy`));
+                assert.equal((await server.job(kept)).status, 'ready');
             } finally {
                 one?.child.kill('SIGKILL');
                 await proxy.close();

@@ -11,6 +11,8 @@
 //                                                       the next ones are answered by the proxy's own
 //                                                       page, which is not how Tenax answers; if it is
 //                                                       late the request was carried out
+//     POST /proxy/bare {"path": …, "count": 1}         the next refusals are passed on without their
+//                                                       code and sentence
 //     GET /proxy/count?path=/jobs/renew                 {"count": n}: how many there were
 //
 // A path is that of a request without its query, exactly, or its end: "*/success".
@@ -90,7 +92,13 @@ class Proxy {
             this.answerItself(rule.status, res);
             return;
         }
-        if (rule) {
+        if (rule?.bare && answer.status >= 400) {
+            const { error: _e, code: _c, ...rest } = JSON.parse(answer.body);
+            res.writeHead(answer.status, { 'content-type': 'application/json' });
+            res.end(JSON.stringify(rest));
+            return;
+        }
+        if (rule && !rule.bare) {
             res.destroy();
             return;
         }
@@ -111,7 +119,7 @@ class Proxy {
             return { count: this.counts.get(query.get('path')) ?? 0 };
         const { path, count = 1, status, code, late } = JSON.parse(body);
         this.rules.push({ path, count, ...(what === 'refuse' ? { status, code } : {}),
-            ...(what === 'foreign' ? { status, late, foreign: true } : {}) });
+            ...(what === 'foreign' ? { status, late, foreign: true } : {}), ...(what === 'bare' ? { bare: true } : {}) });
         return {};
     }
 

@@ -36,10 +36,16 @@ export class ForeignAnswer extends ConnectionFailed {
     }
 }
 
+function sentenceOf({ jobs, not_found: notFound, status }) {
+    if (jobs && status === undefined)
+        return 'some of these leases were not renewed';
+    return notFound ? 'some of these jobs are not in flight' : `the server is ${status}`;
+}
+
 /** The server refused. `code` is one of docs/errors.md. */
 export class ApiError extends TenaxError {
     constructor(status, body) {
-        const { code = '', error = `the server is ${body.status}` } = body;
+        const { code = '', error = sentenceOf(body) } = body;
         super(`${error} (HTTP ${status}, ${code})`);
         this.status = status;
         this.code = code;
@@ -69,9 +75,14 @@ export class ServerError extends ApiError {}
 
 const BY_STATUS = { 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Unprocessable };
 
-/** Whether this is how Tenax refuses: with a `code` and a sentence; a health has neither. */
+/**
+ * Whether this is how Tenax refuses: with a `code` and a sentence. A health has neither, and an answer that
+ * says what became of each of many jobs needs neither.
+ */
 export function isRefusal(path, body) {
     if (path.split('?')[0] === '/health' && typeof body?.status === 'string')
+        return true;
+    if (Array.isArray(body?.jobs) || Array.isArray(body?.not_found))
         return true;
     return typeof body?.code === 'string' && body.code !== '' && typeof body.error === 'string';
 }

@@ -4,7 +4,7 @@
 
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Failure, ForeignAnswer, GiveBack, Worker } from '../src/index.js';
+import { Client, Failure, ForeignAnswer, GiveBack, Unprocessable, Worker } from '../src/index.js';
 
 const [queue, concurrency, leaseMs, graceMs, ledger] = process.argv.slice(2);
 const note = (job) => fs.appendFileSync(ledger, `${job.type} ${job.id} ${job.run}\n`);
@@ -48,6 +48,16 @@ const handlers = {
             throw err;
         } finally {
             patient.close();
+        }
+    },
+    async many({ payload }) {
+        try {
+            await client.request('POST', '/jobs/success', { ids: payload.ids });
+            return [];
+        } catch (err) {
+            if (err instanceof Unprocessable)
+                return err.body.not_found;
+            throw err;
         }
     },
 };

@@ -96,13 +96,27 @@ _BY_STATUS = {401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 4
 
 
 def is_refusal(path: str, body: Any) -> bool:
-    """Whether this is how Tenax refuses: with a ``code`` and a sentence; a health has neither."""
+    """Whether this is how Tenax refuses: with a ``code`` and a sentence.
+
+    A health has neither, and an answer that says what became of each of many jobs needs
+    neither.
+    """
     if not isinstance(body, dict):
         return False
     if path.split("?")[0] == "/health" and isinstance(body.get("status"), str):
         return True
+    if any(isinstance(body.get(member), list) for member in ("jobs", "not_found")):
+        return True
     return (isinstance(body.get("code"), str) and bool(body["code"])
             and isinstance(body.get("error"), str))
+
+
+def _sentence(body: Dict[str, Any]) -> str:
+    if "jobs" in body and "status" not in body:
+        return "some of these leases were not renewed"
+    if "not_found" in body:
+        return "some of these jobs are not in flight"
+    return f"the server is {body.get('status')}"
 
 
 def api_error(status: int, body: Dict[str, Any]) -> ApiError:
@@ -111,7 +125,7 @@ def api_error(status: int, body: Dict[str, Any]) -> ApiError:
     kind = ServerError if status >= 500 else _BY_STATUS.get(status, BadRequest)
     if code in ("stale_token", "stale_gang"):
         kind = StaleToken
-    message = body.get("error") or f"the server is {body.get('status')}"
+    message = body.get("error") or _sentence(body)
     return kind(status, code, message, body.get("offset"), body)
 
 

@@ -49,7 +49,15 @@ def main(queue, concurrency, lease_ms, grace_ms, ledger):
             return str(e)
         return "enqueued"
 
-    handlers = {"work": work, "hold": hold, "deaf": deaf, "tell": tell, "fail": fail, "more": more}
+    def many(job):
+        try:
+            tenax.Client().request("POST", "/jobs/success", {"ids": job.payload["ids"]})
+        except tenax.Unprocessable as e:
+            return e.body["not_found"]
+        return []
+
+    handlers = {"work": work, "hold": hold, "deaf": deaf, "tell": tell, "fail": fail, "more": more,
+                "many": many}
     tenax.Worker(tenax.Client(), queue, handlers,
                  concurrency=int(concurrency), lease=int(lease_ms) / 1000,
                  grace=int(grace_ms) / 1000).run()

@@ -46,8 +46,15 @@ rescue Tenax::ForeignAnswer => e
   e.message
 end
 
+many = lambda do |job|
+  Tenax::Client.new.request("POST", "/jobs/success", { ids: job.payload["ids"] })
+  []
+rescue Tenax::Unprocessable => e
+  e.body["not_found"]
+end
+
 handlers = { "work" => work, "hold" => hold, "deaf" => deaf, "tell" => tell, "fail" => fail,
-             "more" => more }
+             "more" => more, "many" => many }
 Tenax::Worker.new(Tenax::Client.new, queue, handlers, concurrency: concurrency.to_i,
                                                       lease: lease_ms.to_i / 1000.0,
                                                       grace: grace_ms.to_i / 1000.0).run

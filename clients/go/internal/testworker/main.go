@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -44,6 +45,28 @@ func more(ctx context.Context, job *tenax.Job) (any, error) {
 		return err.Error(), nil
 	}
 	return "enqueued", err
+}
+
+// many reports many jobs at once; its result is which of them were not found.
+func many(ctx context.Context, job *tenax.Job) (any, error) {
+	var payload struct{ IDs []string }
+	if err := job.Decode(&payload); err != nil {
+		return nil, err
+	}
+	client, err := tenax.NewClient(tenax.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	err = client.Do(ctx, "POST", "/jobs/success", map[string]any{"ids": payload.IDs}, nil)
+	var refused *tenax.APIError
+	if !errors.As(err, &refused) || refused.Status != 422 {
+		return []string{}, err
+	}
+	var answer struct {
+		NotFound []string `json:"not_found"`
+	}
+	return &answer.NotFound, json.Unmarshal(refused.Body, &answer)
 }
 
 func main() {
@@ -98,7 +121,7 @@ func main() {
 		return nil, &tenax.Failure{Message: "it failed"}
 	}
 	worker := &tenax.Worker{Client: client, Queues: []string{queue},
-		Handler:     tenax.Mux{"work": work, "hold": hold, "deaf": deaf, "tell": tell, "fail": fail, "more": more}.Work,
+		Handler:     tenax.Mux{"work": work, "hold": hold, "deaf": deaf, "tell": tell, "fail": fail, "more": more, "many": many}.Work,
 		Concurrency: int(milliseconds(os.Args[2]) / time.Millisecond),
 		Lease:       milliseconds(os.Args[3]), Grace: milliseconds(os.Args[4])}
 	defer worker.StopOnSignals()()

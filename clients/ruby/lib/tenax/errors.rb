@@ -45,12 +45,22 @@ module Tenax
     # @return [Object] all of the answer
     attr_reader :body
 
-    # Whether this is how Tenax refuses: with a code and a sentence; a health has neither.
+    # Whether this is how Tenax refuses: with a code and a sentence. A health has neither, and
+    # an answer that says what became of each of many jobs needs neither.
     def self.refusal?(path, body)
       return false unless body.is_a?(Hash)
       return true if path.split("?").first == "/health" && body["status"].is_a?(String)
+      return true if body["jobs"].is_a?(Array) || body["not_found"].is_a?(Array)
 
       body["code"].is_a?(String) && !body["code"].empty? && body["error"].is_a?(String)
+    end
+
+    # What an answer without a sentence says.
+    def self.sentence(body)
+      return "some of these leases were not renewed" if body["jobs"].is_a?(Array)
+      return "some of these jobs are not in flight" if body["not_found"].is_a?(Array)
+
+      "the server is #{body['status']}"
     end
 
     # The error that a refusal stands for.
@@ -61,7 +71,7 @@ module Tenax
     end
 
     def initialize(status, body)
-      @sentence = body["error"] || "the server is #{body['status']}"
+      @sentence = body["error"] || self.class.sentence(body)
       @status = status
       @code = body["code"].to_s
       @offset = body["offset"]
