@@ -135,11 +135,47 @@ static const struct field patch_retention_table[] = {
 const struct api_body api_patch_retention_body = {.name = "PatchedRetention",
                                                   API_FIELDS(patch_retention_table)};
 
+static bool is_named(struct str name, const struct field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(name, str_from(fields[i].name)))
+            return true;
+    return false;
+}
+
+/* What a job has for good, or what only the server says of it. */
+static bool is_fixed(struct str name)
+{
+    return !is_named(name, patch_table, COUNT(patch_table)) &&
+           (is_named(name, api_job_body.fields, api_job_body.count) || str_eq(name, STR("id")) ||
+            str_eq(name, STR("status")) || str_eq(name, STR("attempts")));
+}
+
+/* Of the body, which was read already: a member that a job has and a patch does not change must not
+ * be passed over as an unknown one is, for then the answer would say that it was changed. */
+static struct err refuse_fixed(struct str body)
+{
+    struct json_cursor c = json_open(body);
+    bool more;
+    struct json_string key;
+    TRY(json_enter_object(&c));
+    for (;;) {
+        TRY(json_next_member(&c, &more, &key));
+        if (!more)
+            return err_none();
+        if (is_fixed(key.raw))
+            return err_at(ERR_UNPROCESSABLE, (int64_t)key.offset,
+                          "%.*s: a patch cannot change it; nothing was changed", STR_ARG(key.raw));
+        TRY(json_skip(&c, NULL));
+    }
+}
+
 struct err api_decode_patch(const struct api *a, const struct http_request *req,
                             struct patch *patch)
 {
     struct patch_fields f = {0};
     TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
+    TRY(refuse_fixed(req->body));
     if (f.backoff.given) {
         struct err err = api_decode_backoff(a, &f.backoff.at, req->arena, &f.patch.backoff);
         if (err.code != ERR_OK)

@@ -14,6 +14,7 @@
 struct report_body {
     struct run_ref run;
     struct str why;
+    instant ready_at;
     struct news_fields left;
 };
 
@@ -41,6 +42,8 @@ static const struct field release_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
     {"run", false, api_field_run, BODY(run), true, RUN_DOC},
     {"message", false, field_text, BODY(why), true, "string: why, for the reason of the run"},
+    {"ready_at", false, field_instant, BODY(ready_at), true,
+     "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
@@ -77,6 +80,7 @@ static void submit_report(struct api *a, const struct api_request *r, enum comma
     }
     c.run = body.run;
     c.why = body.why;
+    c.not_before = body.ready_at;
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     api_send(a, r, &c);
 }

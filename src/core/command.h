@@ -486,7 +486,8 @@ struct command {
     };
     /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
      * all of the command is applied or nothing. */
-    struct str why; /* RELEASE: in its holder's words; or empty */
+    struct str why;     /* RELEASE: in its holder's words; or empty */
+    instant not_before; /* RELEASE: when it may be handed out again; 0: now */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
      * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not

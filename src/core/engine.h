@@ -177,6 +177,9 @@ NODISCARD struct err engine_renew(struct engine *e, instant now, struct run_ref 
  * for the reason of run and job, which has as much of it as fits; or empty. */
 NODISCARD struct err engine_release(struct engine *e, instant now, struct run_ref ref,
                                     struct str why);
+/* The same, but the job is scheduled for `until`, if that is to come. */
+NODISCARD struct err engine_snooze(struct engine *e, instant now, struct run_ref ref,
+                                   struct str why, instant until);
 /* Deletes a job in whatever status; engine_gone is to follow if that cannot be undone, then or when
  * it no longer can. ERR_NOT_FOUND. */
 NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);

@@ -519,11 +519,12 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
 enum status engine_returned(instant ready_at, instant taken_at, instant now)
 {
     enum status s = lifecycle_move(STATUS_IN_FLIGHT, EVENT_RETURN);
-    /* Only a patch sets a time after the run began; it is no sign that the clock went back. */
+    /* Only a patch, or who gives it back, sets a time after the run began; it is no sign that the
+     * clock went back. */
     return ready_at.ms > instant_max(taken_at, now).ms ? lifecycle_move(s, EVENT_POSTPONE) : s;
 }
 
-/* It was, by a patch, while it was in flight. */
+/* It was, by a patch or by who gave it back. */
 static void announce_postponed(struct engine *e, instant now, const struct live *l,
                                instant ready_at)
 {
@@ -608,8 +609,16 @@ void engine_stop_run(struct engine *e, instant now, struct id id)
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref, struct str why)
 {
+    return engine_snooze(e, now, ref, why, (instant){0});
+}
+
+struct err engine_snooze(struct engine *e, instant now, struct run_ref ref, struct str why,
+                         instant until)
+{
     struct live *l = NULL;
     TRY(engine_find_run(e, now, ref, &l));
+    if (until.ms > now.ms)
+        l->ready_at = until;
     char words[RETURN_REASON_MAX];
     int n = (int)utf8_whole(why, WHY_MAX);
     snprintf(words, sizeof words, "the worker gave it back%s%.*s%s", n ? ": " : "", n, why.at,

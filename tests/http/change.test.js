@@ -216,12 +216,22 @@ describe('a patch', () => {
         assert.equal((await server.job(id)).priority, 32768);
     });
 
-    it('ignores_what_cannot_be_changed_as_it_does_unknown_fields', async () => {
+    it('refuses_what_a_job_has_and_a_patch_does_not_change', async () => {
         const job = await server.enqueue({ queue: queueName(), payload: 'kept' });
-        await patch(server, `/jobs/${job.id}`, {
-            id: UNKNOWN, type: 'x', payload: 'y', status: 'dead', attempts: 9, unique_key: 'k',
-        });
+        const fixed = {
+            id: UNKNOWN, status: 'dead', attempts: 9, type: 'x', payload: 'y', unique_key: 'k', unique_while: 'active',
+            retry_policies: ['p'], when_no_policy: 'fail', batch: {}, resources: {}, gang: {}, budgets: [], annotations: {},
+            concurrency_key: 'c', alias: 'a', deadline: 1, retain_until: 1, group: 'g', group_owner: 'o',
+            traceparent: '', tracestate: '', pending_runs: true, hold: true, when: 'all_ended', on_dependency_death: 'run',
+        };
+        for (const name in fixed)
+            for (const path of [`/jobs/${job.id}`, `/jobs?queue=${job.queue}`])
+                for (const value of [fixed[name], null])
+                    assertError(await server.patch(path, { priority: 7, [name]: value }), 422, 'unprocessable',
+                        new RegExp(`${name}: a patch cannot change it`));
         assert.deepEqual(await server.job(job.id), { ...job, payload: 'kept' });
+        await patch(server, `/jobs/${job.id}`, { priority: 7, colour: 'red' }); // unknown, as everywhere
+        assert.equal((await server.job(job.id)).priority, 7);
     });
 });
 

@@ -470,6 +470,23 @@ describe('the errors of a job', () => {
 describe('the runs of a job', () => {
     const server = useServer();
 
+    it('that_is_given_back_for_later_is_scheduled_for_then', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        const first = await server.claimOne(queue), later = Date.now() + 3600000;
+        const early = await server.post(`/jobs/${id}/release`, { token: first.token, ready_at: 'soon' });
+        assertError(early, 400, 'wrong_type', /ready_at/);
+        const back = await server.post(`/jobs/${id}/release`, { token: first.token, ready_at: later });
+        assert.equal(back.status, 204);
+        const job = await server.job(id);
+        assert.deepEqual([job.status, job.ready_at, job.attempts], ['scheduled', later, 0]);
+        assert.deepEqual((await server.get(`/jobs?queue=${queue}&status=ready`)).json.jobs, []);
+        await server.patch(`/jobs/${id}`, { ready_at: null });
+        const again = await server.claimOne(queue);
+        await server.post(`/jobs/${id}/release`, { token: again.token, ready_at: 1 });
+        assert.equal((await server.job(id)).status, 'ready', 'a time that is over is now');
+    });
+
     it('tell_every_attempt_its_outcome_and_why', async () => {
         const queue = queueName();
         const { id } = await server.enqueue({ queue, retention: { completed_ms: 60000 } });

@@ -205,7 +205,7 @@ void embedded_release(struct embedded *b, const struct command *c, struct reply 
 {
     r->err = note(b, c->run, c->news);
     if (r->err.code == ERR_OK)
-        r->err = engine_release(b->engine, b->now, c->run, c->why);
+        r->err = engine_snooze(b->engine, b->now, c->run, c->why, c->not_before);
 }
 
 void embedded_progress(struct embedded *b, const struct command *c, struct reply *r)
