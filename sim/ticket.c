@@ -597,6 +597,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_OPERATION_UNDO:
     case CMD_WORKERS:
     case CMD_WORKER_HUSH:
+    case CMD_WORKER_NOTICE:
     case CMD_WORKER_STOP:
     case CMD_HISTORY_READ:
     case CMD_HISTORY_CLEAR:

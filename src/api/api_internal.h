@@ -101,6 +101,7 @@ void api_operation_stop(struct api *a, const struct api_request *r);
 void api_operation_undo(struct api *a, const struct api_request *r);
 void api_workers(struct api *a, const struct api_request *r);
 void api_worker(struct api *a, const struct api_request *r);
+void api_worker_notice(struct api *a, const struct api_request *r);
 void api_worker_quiet(struct api *a, const struct api_request *r);
 void api_worker_resume(struct api *a, const struct api_request *r);
 void api_worker_stop(struct api *a, const struct api_request *r);
@@ -235,6 +236,9 @@ struct err api_unknown_param(struct str name);
 /* The whole body; an empty one is allowed if empty_ok, and leaves out as it is. */
 struct err api_decode_body(const struct api *a, const struct http_request *req,
                            const struct field *fields, size_t count, bool empty_ok, void *out);
+
+/* Who asks, as it says itself; empty if that is not text. */
+struct str api_agent_of(const struct api_request *r);
 
 /* At most JOB_NAME_MAX bytes. */
 struct err api_field_label(struct json_cursor *c, struct arena *a, void *str);

@@ -80,6 +80,7 @@ extern const struct api_body api_dependency_body;
 extern const struct api_body api_made_progress_body; /* api_notes.c */
 extern const struct api_body api_bulk_body;
 extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c */
+extern const struct api_body api_worker_notice_body;
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
 extern const struct api_body api_renewal_body, api_renewals_body;             /* api_renew_many.c */

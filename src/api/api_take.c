@@ -101,7 +101,7 @@ static void on_opened(void *ctx, const struct err *err)
 }
 
 /* What is not text is nothing to be shown. */
-static struct str agent_of(const struct api_request *r)
+struct str api_agent_of(const struct api_request *r)
 {
     struct str agent = r->http->user_agent;
     return utf8_check(agent) == agent.len ? agent : (struct str){0};
@@ -192,7 +192,7 @@ void api_take(struct api *a, const struct api_request *r)
                                .worker = worker,
                                .reach = r->rights->queues,
                                .address = str_from(http_peer(r->x)->address),
-                               .agent = agent_of(r),
+                               .agent = api_agent_of(r),
                                .node = p.node,
                                .opened = on_opened,
                                .deliver = on_deliver,
@@ -365,7 +365,7 @@ void api_claim(struct api *a, const struct api_request *r)
                               .reach = r->rights->queues,
                               .node = f.node,
                               .address = str_from(http_peer(r->x)->address),
-                              .agent = agent_of(r),
+                              .agent = api_agent_of(r),
                               .lease = f.lease,
                               .wait = wait_of(a, f.wait),
                               .done = on_claimed,

@@ -31,6 +31,7 @@ static const struct shape_member worker_members[] = {
     {MEMBER(struct worker_view, worker.claims, "claims", ALWAYS, "of it that wait for jobs")},
     {MEMBER(struct worker_view, in_flight, "in_flight", ALWAYS, "runs that it holds")},
     {MEMBER(struct worker_view, worker.quiet, "quiet", ALWAYS, "it is given nothing more")},
+    {MEMBER(struct worker_view, worker.notice, "notice", IF_SET, "why it asks for no jobs")},
     {MEMBER(struct worker_view, worker.since, "since", OR_NULL,
             "since when it has been known; null: not heard of since the server's start",
             .is_set = is_heard_of)},
@@ -171,6 +172,58 @@ void api_worker_quiet(struct api *a, const struct api_request *r)
 void api_worker_resume(struct api *a, const struct api_request *r)
 {
     hush(a, r, false);
+}
+
+/* --- what one says of itself --- */
+
+struct notice_fields {
+    struct name_list queues;
+    struct str notice, node;
+};
+
+static struct err read_notice(struct json_cursor *c, struct arena *a, void *str)
+{
+    struct str *text = str;
+    TRY(field_text(c, a, text));
+    if (text->len >= 1 && text->len <= WORKERS_NOTICE_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "from 1 to %d bytes, not %zu", WORKERS_NOTICE_MAX, text->len);
+}
+
+static const struct field notice_table[] = {
+    {"notice", true, read_notice, offsetof(struct notice_fields, notice), false,
+     "string 1..$: a sentence, without its full stop; it holds until the worker asks for jobs "
+     "again, "
+     "and for 5 minutes",
+     WORKERS_NOTICE_MAX},
+    {"queues", false, api_field_names, offsetof(struct notice_fields, queues), true,
+     "name 1..255[]: from which it would ask for jobs; without it all"},
+    {"node", false, api_field_label, offsetof(struct notice_fields, node), true,
+     "string 0..$: where the worker is", JOB_NAME_MAX},
+};
+const struct api_body api_worker_notice_body = {API_FIELDS(notice_table)};
+
+void api_worker_notice(struct api *a, const struct api_request *r)
+{
+    struct notice_fields f = {.notice = {0}};
+    struct str worker = r->params->at[0];
+    struct err err = job_check_name(worker, "worker");
+    if (err.code == ERR_OK)
+        err = api_decode_body(a, r->http, notice_table, COUNT(notice_table), false, &f);
+    if (err.code == ERR_OK)
+        err = api_own_worker(r, &worker);
+    if (err.code == ERR_OK)
+        err = api_may_queues(r, &f.queues.at, &f.queues.count);
+    struct worker_greeting *g = ARENA_NEW(r->http->arena, struct worker_greeting);
+    *g = (struct worker_greeting){.name = worker,
+                                  .node = f.node,
+                                  .address = str_from(http_peer(r->x)->address),
+                                  .agent = api_agent_of(r),
+                                  .queues = f.queues.at,
+                                  .queue_count = f.queues.count,
+                                  .notice = f.notice};
+    struct command c = {.kind = CMD_WORKER_NOTICE, .greeting = g, .done = api_reply_empty};
+    api_submit(a, r, &c, err);
 }
 
 struct stop_call {

@@ -33,6 +33,7 @@ struct history_entry;
 struct idempotency;
 struct bulk_operation;
 struct worker_view;
+struct worker_greeting;
 struct workers_query;
 struct simulate_result;
 
@@ -470,6 +471,7 @@ struct command {
             struct str name;
             bool quiet; /* WORKER_HUSH */
         } worker;
+        const struct worker_greeting *greeting; /* WORKER_NOTICE */
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */

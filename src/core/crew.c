@@ -66,6 +66,12 @@ void crew_write_busy(struct buf *b, const struct crew *c, instant now)
 void crew_write_absent(struct buf *b, const struct crew *c, instant now)
 {
     buf_lit(b, "no stream is open for its queue and no claim waits for it");
+    if (c->excused.len) {
+        buf_lit(b, "; ");
+        write_name(b, c->excused);
+        buf_print(b, " takes none now: %.*s", STR_ARG(c->excuse));
+        return;
+    }
     if (!c->asker.len)
         return;
     buf_lit(b, "; ");

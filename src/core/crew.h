@@ -32,18 +32,25 @@ struct crew {
     /* The worker that asked last, and holds nothing; none: nobody did lately. */
     struct str asker;
     instant asked_at;
+    /* Of those who said lately why they ask for none, the one that spoke last, and what it said. */
+    struct str excused, excuse;
+    instant excused_at;
 };
 
 static inline struct crew crew_none(void)
 {
-    return (struct crew){
-        .oldest = INSTANT_NONE, .usual = {-1}, .left = {-1}, .asked_at = INSTANT_NONE};
+    return (struct crew){.oldest = INSTANT_NONE,
+                         .usual = {-1},
+                         .left = {-1},
+                         .asked_at = INSTANT_NONE,
+                         .excused_at = INSTANT_NONE};
 }
 
 /* A worker that took from a queue lately; texts are borrowed. */
 struct crew_member {
     struct str name;
     instant last_seen;
+    struct str notice; /* why it asks for no jobs, or empty */
 };
 typedef void crew_visitor(void *ctx, const struct crew_member *m);
 
@@ -61,7 +68,7 @@ static inline bool crew_is_busy_with(const struct crew *c, uint64_t runs)
 
 /* Who is busy with what, since when, and when a slot may come free; iff crew_is_busy. */
 void crew_write_busy(struct buf *b, const struct crew *c, instant now);
-/* Why nobody asks, as far as that is known: who did last, and when. */
+/* Why nobody asks, as far as that is known: who says why he does not, or who did last, and when. */
 void crew_write_absent(struct buf *b, const struct crew *c, instant now);
 
 #endif

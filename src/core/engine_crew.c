@@ -124,6 +124,16 @@ static void see_runs(struct look *k, const struct queue *q)
     k->crew->cut = n != &q->pace.runs;
 }
 
+static void excuse(struct look *k, const struct crew_member *m)
+{
+    struct crew *c = k->crew;
+    if (c->excused.len && m->last_seen.ms <= c->excused_at.ms)
+        return;
+    c->excused = arena_copy(k->arena, m->name);
+    c->excuse = arena_copy(k->arena, m->notice);
+    c->excused_at = m->last_seen;
+}
+
 static void see_member(void *ctx, const struct crew_member *m)
 {
     struct look *k = ctx;
@@ -138,6 +148,10 @@ static void see_member(void *ctx, const struct crew_member *m)
     }
     bool lately =
         instant_is_set(m->last_seen) && instant_diff(k->now, m->last_seen).ms < CREW_LATELY.ms;
+    if (lately && m->notice.len) {
+        excuse(k, m);
+        return;
+    }
     if (!lately || (c->asker.len && m->last_seen.ms <= c->asked_at.ms))
         return;
     c->asker = arena_copy(k->arena, m->name);

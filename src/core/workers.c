@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
-#define TEXTS 4
+#define TEXTS 5
 
 void workers_init(struct workers *w, uint64_t seed)
 {
@@ -73,11 +73,11 @@ static struct worker *get(struct workers *w, struct str name)
     return one;
 }
 
-static struct str cut(struct str text)
+static struct str cut(struct str text, size_t most)
 {
-    if (text.len <= WORKERS_TEXT_MAX)
+    if (text.len <= most)
         return text;
-    text.len = WORKERS_TEXT_MAX;
+    text.len = most;
     while (text.len && ((unsigned char)text.at[text.len] & 0xc0) == 0x80)
         text.len--; /* not inside a character */
     return text;
@@ -103,8 +103,11 @@ static struct str join(const struct worker_greeting *g, char room[WORKERS_TEXT_M
 static void describe(struct worker *one, const struct worker_greeting *g)
 {
     char room[WORKERS_TEXT_MAX];
-    const struct str said[TEXTS] = {cut(g->node), cut(g->address), cut(g->agent), join(g, room)};
-    struct str *const known[TEXTS] = {&one->node, &one->address, &one->agent, &one->queues};
+    const struct str said[TEXTS] = {
+        cut(g->node, WORKERS_TEXT_MAX), cut(g->address, WORKERS_TEXT_MAX),
+        cut(g->agent, WORKERS_TEXT_MAX), join(g, room), cut(g->notice, WORKERS_NOTICE_MAX)};
+    struct str *const known[TEXTS] = {&one->node, &one->address, &one->agent, &one->queues,
+                                      &one->notice};
     size_t bytes = 0, same = 0;
     for (int i = 0; i < TEXTS; i++) {
         bytes += said[i].len;

@@ -18,12 +18,14 @@
 #define WORKERS_MAX       10000
 #define WORKERS_QUIET_MAX 1000
 #define WORKERS_KEPT_MS   3600000 /* after it was last heard of */
-#define WORKERS_TEXT_MAX  255     /* bytes kept of each text */
+#define WORKERS_TEXT_MAX  255     /* bytes kept of each text, */
+#define WORKERS_NOTICE_MAX 500     /* and of a notice */
 
 struct worker {
     struct str name;
     struct str node, address, agent; /* empty: not known */
     struct str queues;               /* "a,b"; empty: all */
+    struct str notice;               /* why it asks for no jobs; empty: it does, or does not say */
     instant since, last_seen;        /* 0: it was not heard of since the start */
     uint32_t streams, claims;        /* that it has open */
     bool quiet;
@@ -38,11 +40,12 @@ struct workers {
     size_t quiet;
 };
 
-/* What a worker says of itself when it asks for jobs. */
+/* What a worker says of itself when it asks for jobs, or when it says why it does not. */
 struct worker_greeting {
     struct str name, node, address, agent;
     const struct str *queues;
     size_t queue_count; /* 0: all */
+    struct str notice;  /* why it does not ask */
 };
 
 /* CMD_WORKERS: one, or a page by name. */
@@ -60,7 +63,7 @@ struct worker_view {
 void workers_init(struct workers *w, uint64_t seed);
 void workers_fini(struct workers *w);
 
-/* It asks for jobs. NULL if it has no name, or there is no room, because all others are there. */
+/* It asks for jobs, or says why not. NULL if it has no name, or there is no room, because all others are there. */
 struct worker *workers_greet(struct workers *w, const struct worker_greeting *g, instant now);
 /* It was heard of otherwise; nothing happens if it is not known. */
 void workers_heard(struct workers *w, struct str name, instant now);

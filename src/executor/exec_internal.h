@@ -140,6 +140,15 @@ struct exec_namespace {
     bool synced;       /* has been listed */
     bool failing;      /* that has been said */
     uint32_t failures; /* in a row */
+    char *why;         /* the last one; NULL: there was none */
+};
+
+/* What the server is told of why no jobs are asked for. */
+struct exec_notice {
+    struct remote_call *call;
+    char *why; /* as it was told; NULL: they are */
+    mono tell_at, away_since;
+    uint32_t tries;
 };
 
 struct exec_counters {
@@ -170,6 +179,7 @@ struct executor {
 
     struct exec_claims claims;
     struct exec_access access;
+    struct exec_notice notice;
     struct exec_follow *follow;
     struct exec_counters counters;
     struct exec_times times;
@@ -244,6 +254,13 @@ void exec_follow_free(struct executor *x);
 /* Tells the server how far the pods are whose phase has changed; next is set to when, at the
  * latest, there is more to do. */
 void exec_progress_turn(struct executor *x, mono now, mono *next);
+
+/* --- exec_notice.c --- */
+
+#define EXEC_NOTICE_MAX ((size_t)500) /* bytes; longer ones are refused */
+/* Tells the server why no jobs are asked for, while that is so. */
+void exec_notice_turn(struct executor *x, mono now, mono *next);
+void exec_notice_fini(struct executor *x);
 /* The pod is in that phase: a change is told, and the first words of why it waits. */
 void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_pod phase);
 
@@ -260,6 +277,8 @@ bool exec_watch_synced(const struct executor *x);
 bool exec_watch_live(const struct executor *x);
 /* Pods may be made: all namespaces have been listed, and are being watched as far as is known. */
 bool exec_watch_usable(const struct executor *x);
+/* Says why they are not heard of, if that is known. */
+bool exec_watch_say(const struct executor *x, struct buf *b);
 /* A pod that should long be gone, and is not: its node does not answer. */
 void exec_watch_check_overdue(struct exec_run *r, mono now, mono *next);
 /* A pod that has found no node for a while, and must stay off one. */

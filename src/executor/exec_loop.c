@@ -171,6 +171,7 @@ static void turn(struct executor *x)
     }
     exec_reports_turn(x, now, &next);
     exec_access_turn(x, now, &next);
+    exec_notice_turn(x, now, &next);
     exec_leases_turn(x, now, &next);
     exec_follow_turn(x, now, &next);
     exec_progress_turn(x, now, &next);
@@ -288,6 +289,7 @@ static void close_executor(struct executor *x)
     close_handles(x);
     uv_run(x->loop, UV_RUN_DEFAULT);
     exec_access_fini(x);
+    exec_notice_fini(x);
     exec_cluster_fini(x);
 }
 

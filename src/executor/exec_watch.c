@@ -266,6 +266,8 @@ static void on_failed(void *ctx, const struct kube_answer *a)
                  kube_answer_is_passing(a->reason) ? "" : " (tenax executor --check says more)");
     ns->failing = true;
     ns->failures++;
+    free(ns->why);
+    ns->why = alloc_text(a->message.at, a->message.len);
     exec_wake(ns->x);
 }
 
@@ -298,9 +300,25 @@ void exec_watch_start(struct executor *x)
 
 void exec_watch_stop(struct executor *x)
 {
-    for (size_t i = 0; i < x->namespace_count; i++)
+    for (size_t i = 0; i < x->namespace_count; i++) {
         if (x->namespaces[i].watch)
             kube_watch_free(x->namespaces[i].watch);
+        free(x->namespaces[i].why);
+        x->namespaces[i].why = NULL;
+    }
+}
+
+bool exec_watch_say(const struct executor *x, struct buf *b)
+{
+    for (size_t i = 0; i < x->namespace_count; i++) {
+        const struct exec_namespace *ns = &x->namespaces[i];
+        if (!ns->why || (ns->synced && ns->failures <= 1))
+            continue;
+        buf_print(b, "executor %s cannot watch the pods of namespace %s: %s", x->settings->name,
+                  ns->name, ns->why);
+        return true;
+    }
+    return false;
 }
 
 bool exec_watch_synced(const struct executor *x)

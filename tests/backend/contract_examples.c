@@ -200,6 +200,13 @@ static void with_worker(struct fixture *f, struct parts *p)
     p->c.worker.quiet = true;
 }
 
+static void with_notice(struct fixture *f, struct parts *p)
+{
+    static const struct worker_greeting greeting = {.name = {"w", 1}, .notice = {"why", 3}};
+    run(f, p);
+    p->c.greeting = &greeting;
+}
+
 static void on_operations(void *ctx, const struct reply *r)
 {
     uint64_t *newest = ctx;
@@ -674,6 +681,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
     [CMD_FAILURES] = {failures, a_failure_group},
     [CMD_WORKERS] = {workers, a_worker},
+    [CMD_WORKER_NOTICE] = {with_notice, NULL},
     [CMD_WORKER_HUSH] = {with_worker, a_quiet_worker},
     [CMD_WORKER_STOP] = {with_worker, one_counted},
     [CMD_OPERATIONS] = {with_operation, some_operations},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yard.h"
 
+#include "base/must.h"
+#include "core/explain.h"
 #include "core/workers.h"
 
 /* Workers, which are "w" here: who is quiet is on the disk, and stopping one goes in steps. */
@@ -94,6 +96,49 @@ static void a_claim_that_waits_is_answered_when_its_worker_becomes_quiet(void **
     assert_int_equal(look(y).claims, 0);
 }
 
+static void on_explained(void *ctx, const struct reply *r)
+{
+    char *text = ctx;
+    assert_ok(r->err);
+    must(r->explanation->summary.len < 500);
+    memcpy(text, r->explanation->summary.at, r->explanation->summary.len);
+    text[r->explanation->summary.len] = '\0';
+}
+
+static const char *explained(struct yard *y, struct id id)
+{
+    static char text[500];
+    struct command c = {.kind = CMD_EXPLAIN, .id = id, .done = on_explained, .ctx = text};
+    backend_submit(y->b, &c);
+    yard_settle(y);
+    return text;
+}
+
+static void who_says_why_he_asks_for_nothing_is_quoted_until_he_asks(void **state)
+{
+    Y;
+    struct answer a;
+    const struct str q = STR("q");
+    struct worker_greeting g = {
+        .name = STR("w"), .queues = &q, .queue_count = 1, .notice = STR("no right to make pods")};
+    struct command c = {.kind = CMD_WORKER_NOTICE, .greeting = &g};
+    struct id id = yard_add(y, "q");
+    assert_null(strstr(explained(y, id), "takes none now"));
+    yard_ask(y, c, &a);
+    assert_ok(a.err);
+    assert_non_null(strstr(explained(y, id), "worker 'w' takes none now: no right to make pods"));
+    yard_turn_after(y, 6 * 60 * 1000);
+    assert_null(strstr(explained(y, id), "takes none now"));
+    yard_ask(y, c, &a);
+    assert_non_null(strstr(explained(y, id), "takes none now"));
+    assert_int_equal(claim(y, 1), 1);
+    id = yard_add(y, "q");
+    assert_null(strstr(explained(y, id), "takes none now"));
+    /* Of another queue it says nothing. */
+    yard_ask(y, c, &a);
+    assert_null(strstr(explained(y, yard_add(y, "r")), "takes none now"));
+}
+
 static void who_is_quiet_outlives_a_restart(void **state)
 {
     Y;
@@ -163,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_quiet_worker_gets_nothing_until_it_is_resumed),
         TEST(a_claim_that_waits_is_answered_when_its_worker_becomes_quiet),
+        TEST(who_says_why_he_asks_for_nothing_is_quoted_until_he_asks),
         TEST(who_is_quiet_outlives_a_restart),
         TEST(a_commit_that_failed_makes_nobody_quiet),
         TEST(very_many_runs_go_back_in_steps),

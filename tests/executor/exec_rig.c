@@ -100,6 +100,7 @@ int exec_rig_teardown(void **state)
     exec_leases_free(&e->x);
     remote_free(e->x.server);
     exec_watch_stop(&e->x);
+    exec_notice_fini(&e->x);
     exec_rig_forget(e);
     idmap_fini(&e->x.by_job);
     exec_rig_close_journal(e);
@@ -151,6 +152,7 @@ void exec_rig_assert_request(struct exec_rig *e, int n, const char *words)
     char text[1024];
     const char *method = q->method == HTTP_GET      ? "GET"
                          : q->method == HTTP_POST   ? "POST"
+                         : q->method == HTTP_PUT    ? "PUT"
                          : q->method == HTTP_PATCH  ? "PATCH"
                          : q->method == HTTP_DELETE ? "DELETE"
                                                     : "?";

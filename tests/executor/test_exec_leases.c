@@ -39,6 +39,63 @@ static const char *job(int n, int run, int64_t taken_at, const char *more)
     return text;
 }
 
+/* --- what the server is told --- */
+
+static void notice_turn(struct exec_rig *e, mono now, int served)
+{
+    e->next = (mono){0};
+    exec_notice_turn(&e->x, now, &e->next);
+    RIG_AWAIT(e->rig, e->rig->served >= served && remote_count(e->x.server) == 0);
+}
+
+static void why_it_takes_nothing_is_told_once_a_minute(void **state)
+{
+    struct exec_rig *e = *state;
+    mono now = when_mono();
+    adopt_none(e);
+    notice_turn(e, now, 0);
+    assert_int_equal(e->rig->served, 0);
+    char why[] = "no right to create pods";
+    e->x.access.state = EXEC_ACCESS_DENIED;
+    e->x.access.why = why;
+    e->status = 204;
+    e->body = "";
+    notice_turn(e, now, 1);
+    exec_rig_assert_request(e, 0, "PUT /workers/" NAME "/notice");
+    assert_true(exec_rig_body_has(e, 0, "\"notice\":\"no right to create pods\""));
+    assert_true(exec_rig_body_has(e, 0, "\"queues\":[\"a\",\"b\"]"));
+    notice_turn(e, when_after(now, (span){50000}), 1);
+    assert_int_equal(e->rig->served, 1);
+    notice_turn(e, when_after(now, (span){70000}), 2);
+    /* Another reason is told at once. */
+    why[0] = 'N';
+    notice_turn(e, when_after(now, (span){71000}), 3);
+    assert_true(exec_rig_body_has(e, 2, "No right"));
+    e->x.access.state = EXEC_ACCESS_GRANTED;
+    e->x.access.why = NULL;
+    notice_turn(e, when_after(now, (span){200000}), 3);
+    assert_int_equal(e->rig->served, 3);
+}
+
+static void a_cluster_that_is_not_watched_is_told_after_a_while(void **state)
+{
+    struct exec_rig *e = *state;
+    mono now = when_mono();
+    char why[] = "pods is forbidden";
+    adopt_none(e);
+    e->status = 204;
+    e->body = "";
+    e->namespace.failures = 2;
+    e->namespace.why = why;
+    notice_turn(e, now, 0);
+    assert_int_equal(e->rig->served, 0);
+    assert_true(e->next.ns > now.ns);
+    notice_turn(e, e->next, 1);
+    assert_true(exec_rig_body_has(e, 0, "cannot watch the pods of namespace"));
+    assert_true(exec_rig_body_has(e, 0, "pods is forbidden"));
+    e->namespace.why = NULL;
+}
+
 /* --- adoption --- */
 
 /* Two pages with a job each; claiming them gives run 1. */
@@ -442,6 +499,8 @@ static void a_full_cluster_is_tried_with_a_few_jobs_at_a_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(why_it_takes_nothing_is_told_once_a_minute),
+        TEST(a_cluster_that_is_not_watched_is_told_after_a_while),
         TEST(what_is_in_flight_with_us_is_claimed_again_page_by_page),
         TEST(a_job_is_claimed_again_of_which_only_an_earlier_run_is_known),
         TEST(nothing_is_asked_for_before_it_is_known_what_is_in_flight),

@@ -21,7 +21,7 @@ const NEEDED = {
         'simulateRetryPolicies', 'getMetrics', 'listServers'],
     known: ['getVersion', 'getDescription'],
     enqueue: ['enqueueJob', 'enqueueJobs', 'sealGroup'],
-    work: ['takeJobs', 'claimJobs', 'claimJob', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
+    work: ['takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
         'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases', 'releaseJob'],
     operate: ['listOperations', 'getOperation', 'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker',
         'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
@@ -37,7 +37,7 @@ const NEEDED = {
 // about no queue.
 const IN_QUEUES = ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 'getError', 'explainJob',
     'explainQueues', 'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue',
-    'listNextJobs', 'listWorkers', 'getWorker', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'reportSuccess',
+    'listNextJobs', 'listWorkers', 'getWorker', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'reportSuccess',
     'reportSuccesses', 'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases',
     'releaseJob', 'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
     'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue'];

@@ -46,6 +46,24 @@ describe('a worker', () => {
         assert.equal((await workerOf(server, name)).in_flight, 1);
     });
 
+    it('may_say_why_it_asks_for_nothing', async () => {
+        const [name, queue] = [newName(), queueName()];
+        const { id } = await server.enqueue({ queue });
+        const why = async () => (await server.get(`/jobs/${id}/explain`)).json.summary;
+        const say = (body, who = name) => server.request('PUT', `/workers/${who}/notice`, body);
+        assert.doesNotMatch(await why(), /takes none/);
+        assert.equal((await say({ notice: 'no credentials for the "cluster"', queues: [queue] })).status, 204);
+        assert.match(await why(), new RegExp(`worker '${name}' takes none now: no credentials for the "cluster"`));
+        assert.equal((await workerOf(server, name)).notice, 'no credentials for the "cluster"');
+        await server.claim({ worker: name, queues: [queueName()], count: 1, wait_ms: 0 });
+        assert.doesNotMatch(await why(), /takes none/);
+        assert.equal((await workerOf(server, name)).notice, undefined);
+        for (const [body, code] of [[{}, 'missing_field'], [{ notice: '' }, 'bad_value'], [{ notice: 7 }, 'wrong_type'],
+            [{ notice: 'x'.repeat(501) }, 'bad_value']])
+            assertError(await say(body), 400, code);
+        assertError(await say({ notice: 'x' }, 'y'.repeat(256)), 400, 'bad_name');
+    });
+
     it('has_its_streams_and_waiting_claims_counted', async () => {
         const [name, queue] = [newName(), queueName()];
         const taker = await server.take(`?queue=${queue}`, { 'worker-id': name });

@@ -201,7 +201,7 @@ size_t embedded_workers_of(void *embedded, struct str queue, crew_visitor *visit
         const struct worker *w = LIST_OF(n, struct worker, order);
         if (instant_is_set(w->last_seen) && takes_from(w, queue) &&
             is_within(b->crew_reach, w->queues) && !embedded_worker_is_quiet(b, mark_bare(w->name)))
-            visit(ctx, &(struct crew_member){w->name, w->last_seen});
+            visit(ctx, &(struct crew_member){w->name, w->last_seen, w->notice});
     }
     return b->workers.by_name.count;
 }
@@ -242,6 +242,7 @@ static void own_texts(struct arena *a, struct worker *w)
     w->address = arena_copy(a, w->address);
     w->agent = arena_copy(a, w->agent);
     w->queues = arena_copy(a, w->queues);
+    w->notice = arena_copy(a, w->notice);
 }
 
 static void read_workers(struct embedded *b, const struct workers_query *q, struct glob_list reach,
@@ -289,6 +290,13 @@ void embedded_worker_hush(struct embedded *b, const struct command *c, struct re
     r->err = hush(b, c->worker.name, c->worker.quiet);
     if (r->err.code == ERR_OK && c->worker.quiet)
         read_one(b, c->worker.name, c->reach, r);
+}
+
+/* Known by what it says of itself, and only for as long as it does: nothing is stored. */
+void embedded_worker_notice(struct embedded *b, const struct command *c, struct reply *r)
+{
+    if (!workers_greet(&b->workers, c->greeting, b->now))
+        r->err = err_make(ERR_TOO_MANY, "%d workers are there already", WORKERS_MAX);
 }
 
 struct held_runs {
