@@ -324,12 +324,12 @@ void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at)
         return;
     PROMISE(!m->ended_seq || m->ended == s, "I4", "job %lu ended as %s and now as %s", m->serial,
             lifecycle_status_name(m->ended), lifecycle_status_name(s));
+    m->may_vanish |= s == STATUS_COMPLETED && may_be_surplus(l, m);
     if (m->ended_seq)
         return;
     m->ended = s;
     m->ended_seq = l->seq++;
     m->purge_at = purge_of(l, m, s, at);
-    m->may_vanish |= s == STATUS_COMPLETED && may_be_surplus(l, m);
 }
 
 void ledger_gone(struct ledger *l, struct mjob *m)
