@@ -472,7 +472,7 @@ struct command {
             bool quiet; /* WORKER_HUSH */
         } worker;
         const struct worker_greeting *greeting; /* WORKER_NOTICE */
-        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
+        struct resource_command resource;       /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */
         struct str group;           /* CMD_GROUP_READ, CMD_GROUP_SEAL: its name */

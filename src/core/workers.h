@@ -15,10 +15,10 @@
 #include "base/strmap.h"
 #include "base/units.h"
 
-#define WORKERS_MAX       10000
-#define WORKERS_QUIET_MAX 1000
-#define WORKERS_KEPT_MS   3600000 /* after it was last heard of */
-#define WORKERS_TEXT_MAX  255     /* bytes kept of each text, */
+#define WORKERS_MAX        10000
+#define WORKERS_QUIET_MAX  1000
+#define WORKERS_KEPT_MS    3600000 /* after it was last heard of */
+#define WORKERS_TEXT_MAX   255     /* bytes kept of each text, */
 #define WORKERS_NOTICE_MAX 500     /* and of a notice */
 
 struct worker {
@@ -63,7 +63,8 @@ struct worker_view {
 void workers_init(struct workers *w, uint64_t seed);
 void workers_fini(struct workers *w);
 
-/* It asks for jobs, or says why not. NULL if it has no name, or there is no room, because all others are there. */
+/* It asks for jobs, or says why not. NULL if it has no name, or there is no room, because all
+ * others are there. */
 struct worker *workers_greet(struct workers *w, const struct worker_greeting *g, instant now);
 /* It was heard of otherwise; nothing happens if it is not known. */
 void workers_heard(struct workers *w, struct str name, instant now);

@@ -61,15 +61,10 @@ static void with_cron(struct fixture *f, struct parts *p)
     p->c.cron = (struct cron_command){.group = STR("g")};
 }
 
-static void put_policy(struct fixture *f, struct parts *p)
+static void put_resource(struct fixture *f, struct parts *p)
 {
     (void)f;
     p->c.resource.policy = &policy;
-}
-
-static void put_categories(struct fixture *f, struct parts *p)
-{
-    (void)f;
     p->c.resource.categories = &categories;
 }
 
@@ -675,7 +670,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_CRON_READ] = {with_cron, a_cron},
     [CMD_CRON_SWITCH] = {switch_cron, a_paused_cron},
     [CMD_CRON_REMOVE] = {with_cron, one_counted},
-    [CMD_POLICY_PUT] = {put_policy, a_policy},
+    [CMD_POLICY_PUT] = {put_resource, a_policy},
     [CMD_POLICY_READ] = {with_policy, a_policy},
     [CMD_POLICY_REMOVE] = {with_policy, NULL},
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
@@ -689,7 +684,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_OPERATION_UNDO] = {undoable_operation, an_undone_operation},
     [CMD_HISTORY_READ] = {with_failure, a_failure},
     [CMD_HISTORY_CLEAR] = {with_failure, NULL},
-    [CMD_CATEGORIES_PUT] = {put_categories, a_categorizer},
+    [CMD_CATEGORIES_PUT] = {put_resource, a_categorizer},
     [CMD_CATEGORIES_READ] = {with_categories, a_categorizer},
     [CMD_CATEGORIES_REMOVE] = {with_categories, NULL},
     [CMD_QUEUE_PUT] = {queue_put, a_queue},
