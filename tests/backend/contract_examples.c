@@ -168,8 +168,7 @@ static void with_failure(struct fixture *f, struct parts *p)
 {
     struct failure_report r = {.failure = {.message = STR("m"), .run_time = {-1}},
                                .retry_at = INSTANT_NONE};
-    struct id id;
-    r.ref = held(f, &id);
+    r.ref = held(f, &p->ids[0]);
     must_do(f, (struct command){.kind = CMD_FAIL, .fail = r});
     p->c.history.limit = 10; /* of HISTORY_READ */
 }
