@@ -196,7 +196,7 @@ static void name_lost(struct check *c)
         if (before)
             buf_print(&what, ": segment-%06llu from byte %llu on",
                       (unsigned long long)before->segment,
-                      (unsigned long long)before->at + before->size);
+                      (unsigned long long)(before->at + before->size));
         if (last < c->survey.last)
             buf_print(&what, "; batch %llu behind it can", (unsigned long long)(last + 1));
         buf_byte(&what, '\0');
