@@ -300,7 +300,7 @@ describe('acting', () => {
         await set('"Retry"', '"Rety"');
         await page.press('Apply');
         await page.click('dialog [data-confirm]');
-        await untilText(page, /line \d+, column \d+: .*action/, 'main .error');
+        await untilText(page, /line \d+, column \d+: .*action/, 'main .error:not(.off)');
         await page.until('document.activeElement.id === "policy"', 'the fault is selected');
         assert.match(await page.eval('document.getSelection().toString()'), /^"Rety"/);
         await set('"Rety"', '"Retry"');
@@ -453,7 +453,7 @@ describe('a group of failures', () => {
         await ok(server.request('PUT', '/retry-policies/infra', { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
             metadata: { name: 'infra' }, spec: { retryLimit: 5, rules: [{ action: 'Fail', onExitCodes: { operator: 'In', values: [3] } },
                 { action: 'Retry', retryLimit: 4, onConditions: ['Evicted'] }] } }));
-        await ok(server.request('PUT', '/settings/retry', { enabled: true }));
+        await ok(server.request('PUT', '/settings/retry', { enabled: true, whenNoPolicy: 'fail' }));
         await enqueue(server, { queue: 'q', retry_policies: ['infra'] });
         await fail(server, 'q', { condition: 'Evicted' });
         const { json: { failure_groups: [{ group }] } } = await server.get('/failure-groups');

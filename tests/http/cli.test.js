@@ -488,6 +488,20 @@ describe('tenax jobs, job and queues', () => {
         });
     });
 
+    it('warn_of_a_change_to_a_queue_that_nobody_knows', async () => {
+        await server.enqueue({ queue: 'letters' });
+        const known = await tenax(['queue', 'letters', '--concurrency', '7']);
+        assert.equal(known.stderr, '');
+        const typo = await tenax(['queue', 'lettres', '--concurrency', '7']);
+        assert.match(typo.stderr, /no queue 'lettres' until now.*did you mean 'letters'\?/);
+        const again = await tenax(['queue', 'lettres', '--concurrency', 'none']);
+        assert.equal(again.stderr, '');
+        await tenax(['queue', 'lettres', '--delete']);
+        const { json: { jobs } } = await server.get('/jobs?queue=letters');
+        assert.equal((await server.delete(`/jobs/${jobs[0].id}`)).status, 204);
+        await tenax(['queue', 'letters', '--delete']);
+    });
+
     it('list_all_or_those_that_match', async () => {
         const ids = async (...args) => {
             const { stdout } = await tenax(['jobs', ...args]);

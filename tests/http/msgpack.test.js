@@ -148,7 +148,7 @@ async function transcript(call) {
 // Ids, tokens, times and sizes differ from run to run, and places from format to format.
 function comparable({ answers, ids, tokens }) {
     let text = JSON.stringify(answers, (key, value) =>
-        (/_at$|^offset$|_bytes$/.test(key) && typeof value === 'number' ? 'N' : value));
+        (/_at$|^offset$|_bytes$|^time$|^system$|^ahead_ms$/.test(key) && typeof value === 'number' ? 'N' : value));
     ids.forEach((id, i) => { text = text.replaceAll(id, `id${i}`); });
     tokens.forEach((token, i) => { text = text.replaceAll(token, `token${i}`); });
     return JSON.parse(text.replace(/for (no |)\d+ ms|\d{13}/g, 'TIME'));

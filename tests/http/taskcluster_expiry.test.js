@@ -41,8 +41,8 @@ describe('a claim that expires', () => {
             ['scheduled', ...Array(7).fill('retry')]);
     });
 
-    it('uses_no_retry_if_it_was_never_reclaimed', async () => {
-        const { queue, id, given } = await task({ retries: 0 });
+    it('uses_a_retry_also_if_it_was_never_reclaimed', async () => {
+        const { queue, id, given } = await task({ retries: 1 });
         await queue.claimWork(given.taskQueueId, WORKER);
         await until(async () => (await queue.status(id)).status.state !== 'running');
         const { status } = await queue.status(id);

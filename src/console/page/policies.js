@@ -51,7 +51,7 @@ function settingsCard(s, done) {
                 ? actionButton('Switch policies off', { method: 'PUT', path: '/settings/retry', body: { enabled: false },
                     text: 'From the next failure on no retry policy decides.', done }, { danger: true })
                 : actionButton('Switch policies on', () => switchOn(s, done)))),
-        !s.enabled && h('p', { class: 'error' }, OFF),
+        !s.enabled && h('p', { class: 'error off' }, OFF),
         facts([['most retries of a job', number(s.globalMaxRetries)], ['without a policy', s.whenNoPolicy],
             ['default policy', s.defaultPolicyName || 'none'],
             ['last change', last ? h('span', null, time(last.at), ` by ${last.by ?? 'unknown'}`) : 'never']], true));
