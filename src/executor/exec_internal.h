@@ -254,6 +254,8 @@ void exec_follow_free(struct executor *x);
 /* Tells the server how far the pods are whose phase has changed; next is set to when, at the
  * latest, there is more to do. */
 void exec_progress_turn(struct executor *x, mono now, mono *next);
+/* The pod is in that phase: a change is told, and the first words of why it waits. */
+void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_pod phase);
 
 /* --- exec_notice.c --- */
 
@@ -261,8 +263,6 @@ void exec_progress_turn(struct executor *x, mono now, mono *next);
 /* Tells the server why no jobs are asked for, while that is so. */
 void exec_notice_turn(struct executor *x, mono now, mono *next);
 void exec_notice_fini(struct executor *x);
-/* The pod is in that phase: a change is told, and the first words of why it waits. */
-void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_pod phase);
 
 /* --- exec_watch.c --- */
 

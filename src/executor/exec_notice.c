@@ -84,7 +84,8 @@ void exec_notice_turn(struct executor *x, mono now, mono *next)
         buf_fini(&why);
         return;
     }
-    if (!n->why || !str_eq(buf_view(&why), str_from(n->why))) {
+    /* Another reason is told once the one before has been. */
+    if (!n->call && (!n->why || !str_eq(buf_view(&why), str_from(n->why)))) {
         free(n->why);
         n->why = alloc_text(why.at, why.len);
         n->tell_at = now;
