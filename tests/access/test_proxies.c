@@ -43,6 +43,16 @@ static void the_header_is_read_from_the_right(void **state)
                         "::ffff:192.0.2.1");
 }
 
+static void an_address_alone_is_no_range(void **state)
+{
+    (void)state;
+    assert_string_equal(client("127.0.0.1", "127.0.0.1", "192.0.2.1"), "192.0.2.1");
+    assert_string_equal(client("127.0.0.1", "127.0.0.0", "192.0.2.1"), "127.0.0.0");
+    assert_string_equal(client("127.0.0.1", "127.0.0.2", "192.0.2.1"), "127.0.0.2");
+    assert_string_equal(client("fd00::1", "fd00::1", "192.0.2.1"), "192.0.2.1");
+    assert_string_equal(client("fd00::1", "fd00::", "192.0.2.1"), "fd00::");
+}
+
 static void ranges_end_within_a_byte(void **state)
 {
     (void)state;
@@ -68,6 +78,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_peer_that_is_not_trusted_is_not_believed),
         cmocka_unit_test(the_header_is_read_from_the_right),
+        cmocka_unit_test(an_address_alone_is_no_range),
         cmocka_unit_test(ranges_end_within_a_byte),
         cmocka_unit_test(what_is_no_range_is_refused),
     };

@@ -85,6 +85,40 @@ static void the_owner_reads_what_post_jobs_takes(void **state)
     pg_close(owner);
 }
 
+/* As text of that many bytes; the limit is 8 MiB for those before a row. */
+static void enqueue_large(size_t len)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, "SELECT tenax.enqueue('q', 't', to_jsonb(repeat('x', %zu)))", len);
+    pg_node_sql(&node, sql);
+}
+
+static size_t count_read(struct pg *owner, int most)
+{
+    struct pg_rows *rows;
+    assert_ok(pg_inbox_read(owner, 0, most, &rows));
+    size_t n = pg_rows_count(rows);
+    pg_rows_free(rows);
+    return n;
+}
+
+static void rows_are_read_until_they_are_some_megabytes_together(void **state)
+{
+    static const size_t large = (size_t)3 << 20;
+    struct pg *owner = pg_node_open(&node);
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        enqueue_large(large);
+    assert_int_equal(count_read(owner, 2), 2);
+    assert_int_equal(count_read(owner, 10), 3); /* there are 6 MiB before the third, and then 9 */
+    pg_node_sql(&node, "DELETE FROM tenax.inbox");
+    /* One alone is read, however large it is. */
+    enqueue_large((size_t)10 << 20);
+    enqueue_large(1);
+    assert_int_equal(count_read(owner, 10), 1);
+    pg_close(owner);
+}
+
 static void a_rollback_leaves_nothing(void **state)
 {
     assert_ok(pg_script(*state, "BEGIN"));
@@ -259,10 +293,15 @@ static void only_who_sleeps_is_woken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(ids_are_of_now_and_rise),       T(the_owner_reads_what_post_jobs_takes),
-        T(a_rollback_leaves_nothing),     T(what_post_jobs_refuses_is_refused),
-        T(what_post_jobs_takes_is_taken), T(a_producer_may_enqueue_and_nothing_else),
-        T(the_caller_lends_no_functions), T(only_who_sleeps_is_woken),
+        T(ids_are_of_now_and_rise),
+        T(the_owner_reads_what_post_jobs_takes),
+        T(rows_are_read_until_they_are_some_megabytes_together),
+        T(a_rollback_leaves_nothing),
+        T(what_post_jobs_refuses_is_refused),
+        T(what_post_jobs_takes_is_taken),
+        T(a_producer_may_enqueue_and_nothing_else),
+        T(the_caller_lends_no_functions),
+        T(only_who_sleeps_is_woken),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

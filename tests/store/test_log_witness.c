@@ -206,6 +206,32 @@ static void what_was_under_way_together_may_be_missing(void **state)
     assert_false(is_refused(&s, 2));
 }
 
+/* Each is written when it must be, so that the next one has a place: as many as may be are under
+ * way. */
+static void one_more_than_may_be_under_way_waits_for_the_first(void **state)
+{
+    enum { LAST = 2 * LOG_UNDER_WAY_MAX + 1 };
+    struct log_file_settings s = settings(*state);
+    struct log *l = open_ok(*state);
+    struct buf b = {0};
+    uint64_t number;
+    for (uint64_t n = 1; n <= LAST; n++) {
+        log_batch(n, LEN, &b);
+        assert_ok(log_append(l, buf_view(&b), true, &number));
+        assert_int_equal(log_durable(l), n > LOG_UNDER_WAY_MAX ? n - LOG_UNDER_WAY_MAX : 0);
+    }
+    assert_ok(log_wait(l, number));
+    buf_fini(&b);
+    log_close(l);
+    load(*state, kept);
+    for (uint64_t n = 1; n <= LAST; n++) {
+        memcpy(bytes, kept, SEGMENT);
+        lose_batch(n);
+        save(*state, bytes);
+        assert_int_equal(is_refused(&s, n - 1), n <= LAST - LOG_UNDER_WAY_MAX);
+    }
+}
+
 static void a_log_of_an_earlier_version_is_read(void **state)
 {
     struct log_file_settings s = settings(*state);
@@ -218,10 +244,12 @@ static void a_log_of_an_earlier_version_is_read(void **state)
     lose_batch(3);
     save(*state, bytes);
     assert_false(is_refused(&s, 2));
-    memcpy(bytes, kept, SEGMENT);
-    lose_batch(2);
-    save(*state, bytes);
-    assert_true(is_refused(&s, 0));
+    for (uint64_t n = 1; n <= 2; n++) {
+        memcpy(bytes, kept, SEGMENT);
+        lose_batch(n);
+        save(*state, bytes);
+        assert_true(is_refused(&s, 0));
+    }
     /* It is gone on with. */
     save(*state, kept);
     struct log *l = open_ok(*state);
@@ -465,6 +493,7 @@ int main(void)
         T(several_batches_that_are_lost_are_noticed),
         T(only_the_last_batch_of_a_busy_log_has_no_witness),
         T(what_was_under_way_together_may_be_missing),
+        T(one_more_than_may_be_under_way_waits_for_the_first),
         T(a_log_of_an_earlier_version_is_read),
         T(what_the_disk_has_put_elsewhere_is_not_taken_for_something_else),
         T(a_segment_in_the_place_of_another_is_refused),
