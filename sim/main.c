@@ -3,6 +3,8 @@
 /* sim --seed N [--steps M] [--trace] [--servers | --tenants]    one simulation
  * sim --seeds A..B [--steps M] [--servers | --tenants]          many; each is run twice and must
  * repeat itself
+ * sim --rate A..B [--steps M]                                   how many of the seeds fail in each
+ * part, once each: to see how well it finds a planted fault (tools/mutant --rate)
  *
  * --tenants: only two tenants (tenants.h). --servers: also several servers on a double of
  * PostgreSQL. Of its seeds some fail, for reasons that are not known yet (235, 239, 265 and 277 of
@@ -27,6 +29,7 @@
 
 #define STEPS_DEFAULT 250
 #define MIN_FREE      1000
+#define PART_LIMIT    60 /* seconds */
 
 static struct profile some_profile(struct sim *s)
 {
@@ -287,10 +290,53 @@ static int run_many(uint64_t first, uint64_t last, uint64_t steps, enum also als
     return failed ? 1 : 0;
 }
 
+/* --- how many fail --- */
+
+static void simulate_part(uint64_t seed, uint64_t steps, unsigned part)
+{
+    if (part == 0)
+        simulate(seed, steps, false);
+    else if (part == 1)
+        tasks_simulate(seed, steps, false);
+    else if (part == 2)
+        servers_simulate(seed, steps, false);
+    else
+        tenants_simulate(seed, steps, false);
+}
+
+/* Of one that hangs nobody learns more by waiting. */
+static bool part_passes(uint64_t seed, uint64_t steps, unsigned part)
+{
+    int status = 1;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(PART_LIMIT);
+        simulate_part(seed, steps, part);
+        exit(0);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static int print_rates(uint64_t first, uint64_t last, uint64_t steps)
+{
+    static const char *const names[] = {"jobs", "tasks", "servers", "tenants"};
+    must(freopen("/dev/null", "w", stderr) != NULL);
+    for (unsigned part = 0; part < COUNT(names); part++) {
+        unsigned failed = 0;
+        for (uint64_t seed = first; seed <= last; seed++)
+            failed += !part_passes(seed, steps, part);
+        printf("%s%s %u", part ? " " : "", names[part], failed);
+    }
+    printf("\n");
+    return 0;
+}
+
 static int usage(void)
 {
     fprintf(stderr, "usage: sim --seed N [--steps M] [--trace] [--servers | --tenants]\n"
                     "       sim --seeds A..B [--steps M] [--servers | --tenants]\n"
+                    "       sim --rate A..B [--steps M]\n"
                     "--servers: also several servers on a double of PostgreSQL\n"
                     "--tenants: only two tenants, neither of whom must notice the other\n");
     return 2;
@@ -311,7 +357,7 @@ static int run_one(uint64_t seed, uint64_t steps, bool print, enum also also)
 int main(int argc, char **argv)
 {
     unsigned long seed = 0, last = 0, steps = STEPS_DEFAULT;
-    bool one = false, many = false, print = false;
+    bool one = false, many = false, rate = false, print = false;
     enum also also = NOTHING_ELSE;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -319,6 +365,8 @@ int main(int argc, char **argv)
             one = ++i;
         else if (strcmp(argv[i], "--seeds") == 0 && sscanf(value, "%lu..%lu", &seed, &last) == 2)
             many = ++i;
+        else if (strcmp(argv[i], "--rate") == 0 && sscanf(value, "%lu..%lu", &seed, &last) == 2)
+            rate = ++i;
         else if (strcmp(argv[i], "--steps") == 0 && sscanf(value, "%lu", &steps) == 1)
             i++;
         else if (strcmp(argv[i], "--trace") == 0)
@@ -330,9 +378,11 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    if (one == many || (many && last < seed))
+    if (one + many + rate != 1 || (!one && last < seed))
         return usage();
     /* Above all, warnings about clocks that jump. */
     log_set(LOG_NONE, LOG_TEXT);
+    if (rate)
+        return print_rates(seed, last, steps);
     return many ? run_many(seed, last, steps, also) : run_one(seed, steps, print, also);
 }
