@@ -140,6 +140,14 @@ static struct err drop_empty_params(const struct endpoint *e, struct http_reques
     return err_none();
 }
 
+/* Whoever enqueues or reports may be newer than its server, and what it says besides is ignored.
+ * But a change that answers 200 has done all that it was asked for: a misspelled member must not be
+ * passed over in silence. */
+static bool is_exact(const struct endpoint *e)
+{
+    return e->exact || e->route.method == HTTP_PUT || e->route.method == HTTP_PATCH;
+}
+
 static struct err admit(struct api *a, struct http_request *req, const struct endpoint *e)
 {
     TRY(read_strictness(a, req));
@@ -148,6 +156,7 @@ static struct err admit(struct api *a, struct http_request *req, const struct en
     if (req->query.len && takes_no_query(e))
         TRY(check_no_params(req));
     TRY(api_check_form(a, e, req));
+    a->strict = a->strict || is_exact(e);
     return api_check_body(req);
 }
 

@@ -56,6 +56,21 @@ static struct err read_expression(struct json_cursor *c, struct arena *a, void *
     return err;
 }
 
+static struct err pass_over(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    (void)out;
+    return json_skip(c, NULL);
+}
+
+/* What an answer has besides, which may be sent back. */
+#define OF_AN_ANSWER                                                                               \
+    {"paused_at", false, pass_over, 0,                                                             \
+     .doc = "any: of an answer that is sent back; without effect"},                                \
+    {                                                                                              \
+        "resumed_at", false, pass_over, 0, .doc = "any: likewise"                                  \
+    }
+
 /* Parts are read afterwards, because reading them needs the api. */
 struct entry_body {
     struct cron_spec spec;
@@ -72,6 +87,9 @@ static const struct field entry_table[] = {
     {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true, "boolean"},
     {"job", true, field_part, offsetof(struct entry_body, job),
      .doc = "JobTemplate: see docs/cron.md"},
+    OF_AN_ANSWER,
+    {"next_enqueue_at", false, pass_over, 0, .doc = "any: likewise"},
+    {"last_enqueue_at", false, pass_over, 0, .doc = "any: likewise"},
 };
 const struct api_body api_cron_entry_body = {.name = "NewCronEntry", API_FIELDS(entry_table)};
 
@@ -114,6 +132,8 @@ static const struct field group_table[] = {
      "string 1.. @timezone: of the entries that name none"},
     {"entries", true, field_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[..$]",
      .most = CRON_GROUP_ENTRIES_MAX},
+    {"name", false, pass_over, 0, .doc = "any: the path names the group"},
+    OF_AN_ANSWER,
 };
 const struct api_body api_cron_group_body = {API_FIELDS(group_table)};
 

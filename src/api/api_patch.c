@@ -151,8 +151,7 @@ static bool is_fixed(struct str name)
             str_eq(name, STR("status")) || str_eq(name, STR("attempts")));
 }
 
-/* Of the body, which was read already: a member that a job has and a patch does not change must not
- * be passed over as an unknown one is, for then the answer would say that it was changed. */
+/* A member that a job has and a patch does not change is named as that, and not as unknown. */
 static struct err refuse_fixed(struct str body)
 {
     struct json_cursor c = json_open(body);
@@ -174,8 +173,9 @@ struct err api_decode_patch(const struct api *a, const struct http_request *req,
                             struct patch *patch)
 {
     struct patch_fields f = {0};
-    TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
+    TRY(api_check_media(req));
     TRY(refuse_fixed(req->body));
+    TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
     if (f.backoff.given) {
         struct err err = api_decode_backoff(a, &f.backoff.at, req->arena, &f.patch.backoff);
         if (err.code != ERR_OK)

@@ -49,6 +49,7 @@ struct endpoint {
     struct api_answer answers[3];
     const char *more; /* what the summary leaves out */
     bool tokens;      /* it is about tokens: on loopback alone while there is no admin */
+    bool exact; /* a body with members that it does not know is refused; always so of PUT, PATCH */
 };
 
 extern const struct endpoint api_endpoints[];

@@ -71,6 +71,9 @@ describe('a token', () => {
             { roles: ['worker'], queues: Array(33).fill('q') }];
         for (const body of bad)
             assert.equal((await as('admin').post('/tokens', body)).status, 400, JSON.stringify(body));
+        // A misspelled limit would be a token without one.
+        assertError(await as('admin').post('/tokens', { roles: ['worker'], queue: ['mail'] }), 400, 'unknown_field',
+            /'queue'/);
         assert.equal((await as('admin').get('/tokens')).json.tokens.length, 1);
     });
 

@@ -280,6 +280,53 @@ describe('a strict server', () => {
     });
 });
 
+describe('a server that is not strict', () => {
+    const server = useServer();
+
+    it('refuses_changes_and_claims_with_members_that_it_does_not_know', async () => {
+        const budget = { allocation: 1, strategy: { type: 'while_in_flight' } };
+        const entry = { name: 'e', expression: '0 0 * * *', job: { queue: 'q', type: 't', payload: 1 } };
+        const rate = { count: 1, per_ms: 1000 };
+        for (const [method, target, body, sentence] of [
+            ['PUT', '/queues/q', { pasued: true }, /'pasued'/],
+            ['PATCH', '/queues/q', { rate: { ...rate, burts: 1 } }, /^rate: .*'burts'/],
+            ['PATCH', '/queues/q', { retention: { dead: 1 } }, /^retention: .*'dead'/],
+            ['POST', '/queues', { name: 'q', concurency: 1 }, /'concurency'/],
+            ['PUT', '/budgets/b', { ...budget, alocation: 2 }, /'alocation'/],
+            ['POST', '/budgets/b', { ...budget, strategy: { type: 'while_in_flight', bursts: 1 } }, /'bursts'/],
+            ['PUT', '/crons/c', { entries: [{ ...entry, timezon: 'UTC' }] }, /'timezon'/],
+            ['PUT', '/crons/c', { entries: [{ ...entry, job: { ...entry.job, prio: 1 } }] }, /job: .*'prio'/],
+            ['POST', '/crons/c/entries', { ...entry, pause: true }, /'pause'/],
+            ['PUT', '/settings/retry', { enabeld: true }, /enabeld/],
+            ['POST', '/jobs/claim', { queue: 'q', worker: 'w' }, /'queue'/],
+        ])
+            assertError(await server.request(method, target, body), 400, 'unknown_field', sentence);
+        assert.deepEqual((await server.get('/crons')).json.crons, []);
+        assert.deepEqual((await server.get('/budgets')).json.budgets, []);
+    });
+
+    it('refuses_a_release_with_a_member_of_another_report', async () => {
+        const { id } = await server.enqueue({ queue: queueName() });
+        const { token } = await server.claimOne((await server.job(id)).queue);
+        assertError(await server.post(`/jobs/${id}/release`, { token, retry_at: 1 }), 400, 'unknown_field',
+            /'retry_at'/);
+        assert.equal((await server.job(id)).status, 'in_flight');
+    });
+
+    it('takes_its_own_answers_about_crons_back', async () => {
+        const job = { queue: 'q', type: 't', payload: 1, retention: { dead_ms: 5 } };
+        await server.request('PUT', '/crons/back', {
+            entries: [{ name: 'e', expression: '0 0 * * *', timezone: 'UTC', paused: true, job }],
+        });
+        await server.patch('/crons/back/entries/e', { paused: false });
+        const was = (await server.get('/crons/back')).json;
+        assert.ok(was.entries[0].resumed_at);
+        const res = await server.request('PUT', '/crons/back', was);
+        assert.equal(res.status, 200, res.text);
+        assert.equal((await server.request('PUT', '/crons/back/entries/e', was.entries[0])).status, 200);
+    });
+});
+
 describe('a request that asks for strictness', () => {
     const server = useServer();
     const STRICT = { 'tenax-strict': 'true' };

@@ -344,8 +344,9 @@ describe('what is wrong is refused with its place and changes nothing', () => {
         assertError(await patch(server, '/crons/h', { paused: 1 }), 400, 'wrong_type');
         assertError(await patch(server, '/crons/h/entries/good', 'x'), 400, 'bad_json');
         for (const target of ['/crons/h', '/crons/h/entries/good'])
-            for (const body of [{}, { paused: null }, { pause: true }])
+            for (const body of [{}, { paused: null }])
                 assertError(await patch(server, target, body), 400, 'missing_field', /paused/);
+        assertError(await patch(server, '/crons/h', { pause: true }), 400, 'unknown_field', /pause/);
     });
 
     it('parameters_of_a_deletion_of_everything', async () => {
