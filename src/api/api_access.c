@@ -38,6 +38,20 @@ static struct err check_anonymous(const struct api *a, const struct endpoint *e,
                                   "admin listener on the loopback interface");
 }
 
+struct err api_check_right(const struct api *a, const struct endpoint *e,
+                           const struct api_request *r)
+{
+    const struct operation *op = a->operations[e - api_endpoints];
+    struct identities *identities = a->settings.identities;
+    if (!identities || op->right == RIGHT_NONE)
+        return err_none();
+    if (r->token)
+        return rights_check(&r->token->rights, op);
+    if (identities_guard(identities))
+        return rights_check(NULL, op);
+    return check_anonymous(a, e, r);
+}
+
 struct err api_identify(const struct api *a, const struct endpoint *e, struct api_request *r)
 {
     const struct operation *op = a->operations[e - api_endpoints];
@@ -54,13 +68,9 @@ struct err api_identify(const struct api *a, const struct endpoint *e, struct ap
     struct err err = identities_check(identities, &asks, now_of(a), &r->token);
     r->wait = asks.wait;
     TRY(err);
-    if (r->token) {
+    if (r->token)
         r->rights = &r->token->rights;
-        return rights_check(r->rights, op);
-    }
-    if (identities_guard(identities))
-        return rights_check(NULL, op);
-    return check_anonymous(a, e, r);
+    return api_check_right(a, e, r);
 }
 
 struct err api_check_form(const struct api *a, const struct endpoint *e,

@@ -15,6 +15,10 @@ struct endpoint;
  * refused, whatever it is about. */
 NODISCARD struct err api_identify(const struct api *a, const struct endpoint *e,
                                   struct api_request *r);
+/* Whether the sender that api_identify found may ask for that endpoint at all; if it is about
+ * queues, api_may_queue decides about each of them. */
+NODISCARD struct err api_check_right(const struct api *a, const struct endpoint *e,
+                                     const struct api_request *r);
 /* ERR_BAD_MEDIA if a request that would change what only operators may has no body and the type of
  * a form: any page could have a browser send that. */
 NODISCARD struct err api_check_form(const struct api *a, const struct endpoint *e,
@@ -76,6 +80,9 @@ NODISCARD struct err api_may_report(const struct api *a, const struct api_reques
 bool api_holds(const struct api *a, const struct api_request *r, struct id job);
 /* Whether somebody else than this one is known to hold the job's run. */
 bool api_held_by_other(const struct api *a, const struct token *who, struct id job);
+
+/* The handler of GET /rights (api_rights.c). */
+void api_rights(struct api *a, const struct api_request *r);
 
 /* --- tokens (api_tokens.c) --- */
 

@@ -32,7 +32,7 @@ static const struct api_body *const bodies[] = {
 static const struct shape *const named_shapes[] = {
     &api_error_shape,         &api_retry_count_shape,    &api_cron_job_shape,
     &api_simulated_job_shape, &api_simulated_step_shape, &api_budget_binding_shape,
-    &api_resources_shape};
+    &api_resources_shape,     &api_refusal_shape};
 static const struct shape_words *const named_words[] = {&api_error_words};
 
 static void write_member(struct buf *b, const char *name, const char *text)

@@ -151,6 +151,7 @@ extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
 extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shape, api_quota_shape;
 extern const struct api_body api_quota_body;
+extern const struct shape api_rights_shape, api_refusal_shape;    /* api_rights.c */
 extern const struct shape api_audit_shape, api_audit_entry_shape; /* api_audit.c */
 extern const struct shape api_budget_shape, api_budgets_shape, api_budget_binding_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,

@@ -32,6 +32,7 @@ static void each_role_may_do_what_it_is_for(void **state)
         {"getLanding", true, true, true, true, true},
         {"getHealth", true, true, true, true, true},
         {"getVersion", true, true, true, true, true},
+        {"getRights", true, true, true, true, true},
         {"getJob", true, true, true, true, true},
         {"listJobs", true, true, true, true, true},
         {"streamEvents", true, true, true, true, true},

@@ -92,7 +92,7 @@ async function launch() {
     };
 }
 
-async function openPage(connection, origin, { width = 1280, height = 800, dark = false } = {}) {
+async function openPage(connection, origin, { width = 1280, height = 800, dark = false, token = null } = {}) {
     const { browserContextId } = await connection.send('Target.createBrowserContext');
     const { targetId } = await connection.send('Target.createTarget', { url: 'about:blank', browserContextId });
     const { sessionId } = await connection.send('Target.attachToTarget', { targetId, flatten: true });
@@ -105,6 +105,8 @@ async function openPage(connection, origin, { width = 1280, height = 800, dark =
     await page.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 600 });
     await page.send('Emulation.setEmulatedMedia', { features: [
         { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] });
+    if (token)
+        await page.send('Page.addScriptToEvaluateOnNewDocument', { source: `sessionStorage.setItem('tenax-token', '${token}')` });
     // Written into the page by the protocol, which no policy of the page forbids.
     await page.send('Page.addScriptToEvaluateOnNewDocument', { source:
         'addEventListener("securitypolicyviolation", (e) => console.error("CSP " + e.violatedDirective + " " + e.blockedURI));' });

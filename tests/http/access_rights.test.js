@@ -9,48 +9,11 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { document, operations } = require('./openapi');
 const { RIGHTS, guarded, statusOf } = require('./access');
-const { notOn } = require('./harness');
+const { ABOUT_ALL, ABOUT_NONE, IN_QUEUES, NEEDED, may } = require('./rights');
+const { Server, notOn } = require('./harness');
 
-// Which right an operation needs. An operation of the document that is not here fails the tests.
-const NEEDED = {
-    none: ['getLanding', 'getHealth'],
-    see: ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 'getError', 'explainJob', 'explainQueues',
-        'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue', 'listNextJobs', 'listWorkers',
-        'getWorker', 'getGroup', 'listBudgets', 'getBudget', 'listCronGroups', 'getCronGroup', 'getCronEntry',
-        'listRetryPolicies', 'getRetryPolicy', 'listFailureCategories', 'getFailureCategories', 'getRetrySettings',
-        'simulateRetryPolicies', 'getMetrics', 'listServers'],
-    known: ['getVersion', 'getDescription'],
-    enqueue: ['enqueueJob', 'enqueueJobs', 'sealGroup'],
-    work: ['takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
-        'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases', 'releaseJob'],
-    operate: ['listOperations', 'getOperation', 'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker',
-        'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
-        'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue', 'createBudget', 'putBudget',
-        'patchBudget', 'deleteBudget', 'putCronGroup', 'patchCronGroup', 'deleteCronGroup',
-        'deleteCronGroups', 'addCronEntry', 'putCronEntry', 'patchCronEntry', 'deleteCronEntry',
-        'createRetryPolicy', 'putRetryPolicy', 'deleteRetryPolicy', 'createFailureCategories',
-        'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings'],
-    administer: ['reset', 'resetClock', 'createToken', 'listTokens', 'deleteToken', 'getAudit', 'makeBackup',
-        'compactTables', 'stepDown'],
-};
-// Who is limited to queues may ask these about what is in its own; of all others only those that are
-// about no queue.
-const IN_QUEUES = ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 'getError', 'explainJob',
-    'explainQueues', 'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue',
-    'listNextJobs', 'listWorkers', 'getWorker', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'reportSuccess',
-    'reportSuccesses', 'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases',
-    'releaseJob', 'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
-    'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue'];
-const ABOUT_NONE = ['getLanding', 'getHealth', 'getVersion', 'getDescription', 'getRetrySettings', 'withdrawClaims'];
-
-// What is about all queues, and so refused to who is limited to some.
-const ABOUT_ALL = ['getGroup', 'sealGroup', 'listBudgets', 'getBudget', 'createBudget', 'putBudget', 'patchBudget',
-    'deleteBudget', 'listCronGroups', 'getCronGroup', 'getCronEntry', 'putCronGroup', 'patchCronGroup',
-    'deleteCronGroup', 'deleteCronGroups', 'addCronEntry', 'putCronEntry', 'patchCronEntry', 'deleteCronEntry',
-    'listRetryPolicies', 'getRetryPolicy', 'createRetryPolicy', 'putRetryPolicy', 'deleteRetryPolicy',
-    'simulateRetryPolicies', 'listFailureCategories', 'getFailureCategories', 'createFailureCategories',
-    'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings', 'getMetrics', 'listServers', 'listOperations', 'getOperation',
-    'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker'];
+// On the admin listener alone.
+const ADMIN_ONLY = ['makeBackup', 'compactTables'];
 
 // What changes much comes last, and by the admin at the very end.
 const LAST = ['reset', 'resetClock'];
@@ -93,6 +56,9 @@ describe('every operation', () => {
         const roles = Object.keys(RIGHTS);
         const { server, as } = await guarded(t,
             Object.fromEntries(roles.filter((r) => r !== 'admin').map((r) => [r, { roles: [r] }])));
+        const said = {};
+        for (const role of roles)
+            said[role] = (await server.admin('GET', '/rights', undefined, as(role).headers)).json;
         const sorted = [...operations].sort((a, b) =>
             LAST.indexOf(a.operation.operationId) - LAST.indexOf(b.operation.operationId));
         let asked = 0;
@@ -112,11 +78,16 @@ describe('every operation', () => {
                     assert.equal(res.status, 403, `${what}: ${res.text}`);
                     assert.equal(JSON.parse(res.text).code, 'insufficient_rights');
                     assert.ok(JSON.parse(res.text).error.includes(`'${right}'`), res.text);
+                    assert.deepEqual(said[who].refused.find((op) => op.operation === operation.operationId),
+                        { operation: operation.operationId, why: JSON.parse(res.text).error }, 'GET /rights says the same');
                 } else {
                     assert.ok(![401, 403, 405, 500].includes(res.status), `${what}: ${res.status} ${res.text}`);
+                    assert.ok(!who || said[who].allowed.includes(operation.operationId), `GET /rights: ${what}`);
                 }
             }
         assert.equal(asked, operations.length * (roles.length + 1));
+        for (const role of roles)
+            assert.equal(said[role].allowed.length + said[role].refused.length, operations.length, role);
         // They outlive a reset, which was among them.
         assert.equal((await as('viewer').get('/version')).status, 200);
     });
@@ -138,6 +109,32 @@ describe('every operation', () => {
                 assert.ok([200, 400, 404, 422].includes(res.status) || (res.status === 403 && (
                     /limited to (other )?queues|only runs that it holds/.test(res.text))), what);
         }
+    });
+
+    it('is_said_to_whoever_asks_what_it_may_do', async (t) => {
+        const { server, tokens, as } = await guarded(t, { some: { roles: ['worker', 'viewer'], queues: ['mine-*'], name: 'miners' } });
+        const { allowed, refused, ...who } = (await as('some').get('/rights')).json;
+        assert.deepEqual(who, { kind: 'token', id: tokens.some.slice(4, 20), name: 'miners', roles: ['viewer', 'worker'], queues: ['mine-*'],
+            rights: ['known', 'see', 'payloads', 'work'] });
+        const told = operations.map(({ operation }) => operation.operationId);
+        assert.deepEqual(allowed.toSorted(), told.filter((name) => may({ roles: ['worker'], queues: true }, name) && !ADMIN_ONLY.includes(name)).sort());
+        assert.equal(refused.find(({ operation }) => operation === 'getMetrics').why,
+            'these credentials are limited to some queues, and this is about all');
+        assert.equal((await server.get('/rights')).status, 401);
+        // Of what is on the admin listener alone the primary one says so.
+        const { refused: elsewhere } = (await as('admin').get('/rights')).json;
+        assert.deepEqual(elsewhere, ADMIN_ONLY.map((operation) => ({ operation, why: 'this is on the admin listener only' })));
+    });
+
+    it('is_all_allowed_while_nobody_needs_credentials_but_for_tokens',
+        notOn('standby', 'whose admin listener is not that of the owner'), async (t) => {
+        const server = await new Server().start();
+        t.after(() => server.clean());
+        const { kind, roles, queues, rights, refused } = (await server.get('/rights')).json;
+        assert.deepEqual({ kind, roles, queues, rights }, { kind: 'anonymous', roles: [], queues: [], rights: RIGHTS.admin });
+        assert.deepEqual(refused.map(({ operation }) => operation), ['createToken', 'listTokens', 'deleteToken', ...ADMIN_ONLY]);
+        assert.match(refused[0].why, /managed over an admin listener on the loopback/);
+        assert.deepEqual((await server.admin('GET', '/rights')).json.refused, []);
     });
 
     it('is_refused_with_a_wrong_token', async (t) => {

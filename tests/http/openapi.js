@@ -102,4 +102,4 @@ function checkRequest(method, target, type, bytes, answer) {
         `it was taken, but docs/openapi.json says: ${ajv.errorsText(valid.errors)}`);
 }
 
-module.exports = { METHODS, ajv, check, checkRequest, document, operations, schemaAt };
+module.exports = { METHODS, ajv, check, checkRequest, document, find, operations, schemaAt };

@@ -5,6 +5,7 @@
 
 import { ApiError, change, curl } from './api.js';
 import { announce, h } from './dom.js';
+import { may } from './rights.js';
 
 let acting = false;
 const listeners = new Set();
@@ -118,9 +119,10 @@ export async function act(what) {
     return done;
 }
 
-// A button that is only there while one is acting.
-export function actionButton(label, what, { danger, key } = {}) {
-    return h('button', { type: 'button', class: `action ${danger ? 'danger-quiet' : ''}`, 'data-key': key,
+// A button that is only there while one is acting, and if one may do what it does: the operation
+// that it needs.
+export function actionButton(label, needs, what, { danger, key } = {}) {
+    return may(needs) && h('button', { type: 'button', class: `action ${danger ? 'danger-quiet' : ''}`, 'data-key': key,
         title: key ? `${label} (${key})` : null,
         onclick: async () => {
             const wanted = typeof what === 'function' ? await what() : what;

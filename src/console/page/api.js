@@ -12,6 +12,25 @@ export class ApiError extends Error {
     }
 }
 
+// Nobody answered, or the answer broke off.
+export class Unreachable extends Error {
+    constructor() {
+        super('The server does not answer.');
+    }
+}
+
+// Whether the same may be asked again: it is not there, or has no owner of its jobs yet.
+export const isAway = (err) => err instanceof Unreachable || (err instanceof ApiError && err.status >= 502);
+
+// What the network says of it differs between browsers.
+async function reached(promise) {
+    try {
+        return await promise;
+    } catch (err) {
+        throw err.name === 'AbortError' ? err : new Unreachable();
+    }
+}
+
 let askToken = async () => null; // set by app.js: resolves with a token, or null
 
 export function onTokenWanted(ask) {
@@ -32,6 +51,12 @@ function headersOf(more) {
     return own ? { ...more, Authorization: `Bearer ${own}` } : { ...more };
 }
 
+let refused = () => {}; // set by rights.js: what one may do is not what it was
+
+export function onRefused(told) {
+    refused = told;
+}
+
 let asking = null; // one dialog for all requests that were refused
 
 async function send(method, path, { body, type, accept, signal } = {}) {
@@ -40,7 +65,7 @@ async function send(method, path, { body, type, accept, signal } = {}) {
         const headers = headersOf({ Accept: accept ?? 'application/json' });
         if (body !== undefined)
             headers['Content-Type'] = type ?? 'application/json';
-        const res = await fetch(path, { method, headers, body, signal, cache: 'no-store' });
+        const res = await reached(fetch(path, { method, headers, body, signal, cache: 'no-store' }));
         if (res.status !== 401)
             return res;
         if (token() !== used)
@@ -52,7 +77,9 @@ async function send(method, path, { body, type, accept, signal } = {}) {
 }
 
 async function answer(res) {
-    const text = await res.text();
+    if (res.status === 403)
+        refused();
+    const text = await reached(res.text());
     let body = null;
     try {
         body = text ? JSON.parse(text) : null;
@@ -71,7 +98,7 @@ export async function get(path, signal) {
 export async function getText(path, signal) {
     const res = await send('GET', path, { signal, accept: 'text/plain' });
     if (!res.ok)
-        throw new ApiError(res.status, null);
+        await answer(res);
     return res.text();
 }
 
@@ -129,7 +156,7 @@ export async function stream(path, seen, signal) {
     const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';
     for (;;) {
-        const { value, done } = await reader.read();
+        const { value, done } = await reached(reader.read());
         if (done)
             return;
         const lines = (rest + value).split('\n');

@@ -3,9 +3,10 @@
 // Retries with canaries: some of the dead jobs first, and the rest only if these succeed.
 
 import { act, actionButton, show } from './act.js';
-import { ApiError, change, get, query, token } from './api.js';
+import { change, get, query } from './api.js';
 import { empty, facts, h, heading, number, shortId, time } from './dom.js';
 import { redrawOn } from './live.js';
+import { may } from './rights.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 const linkOf = (retry) => `#/canaries/${retry.id}`;
@@ -70,7 +71,7 @@ function restOf(retry) {
 }
 
 function stopButton(retry, key) {
-    return retry.state === 'canary' && actionButton('Stop', { method: 'POST', path: `/canary-retries/${retry.id}/stop`,
+    return retry.state === 'canary' && actionButton('Stop', 'stopCanaryRetry', { method: 'POST', path: `/canary-retries/${retry.id}/stop`,
         text: 'The canaries that were retried stay so; the rest stays dead.', done: redraw }, { danger: true, key });
 }
 
@@ -100,21 +101,12 @@ export function canaryCard(retry, stops) {
 
 // --- of a group ---
 
-let refused = null; // credentials that may not see them: {token}
-
 // The newest of a group of failures; null if there is none, or one may not see it.
 export async function ofGroup(group, signal) {
-    if (refused && refused.token === token())
+    if (!may('listCanaryRetries'))
         return null;
-    try {
-        const { canary_retries: all } = await get('/canary-retries', signal);
-        return all.find(({ filter }) => new URLSearchParams(filter).get('failure_group') === group) ?? null;
-    } catch (err) {
-        if (!(err instanceof ApiError) || err.status !== 403)
-            throw err;
-        refused = { token: token() };
-        return null;
-    }
+    const { canary_retries: all } = await get('/canary-retries', signal);
+    return all.find(({ filter }) => new URLSearchParams(filter).get('failure_group') === group) ?? null;
 }
 
 // --- the view ---

@@ -5,6 +5,7 @@
 import { actionButton } from './act.js';
 import { get } from './api.js';
 import { redrawOn } from './live.js';
+import { may } from './rights.js';
 import { ago, clock, empty, h, heading } from './dom.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
@@ -18,6 +19,9 @@ function nextTick(group, entry) {
         late && ' overdue');
 }
 
+// Tasks of Taskcluster's are made there, but by operators.
+const mayEnqueue = (job) => job.type !== 'taskcluster-task' || may('patchCronEntry');
+
 function entryRow(group, entry) {
     const path = `/crons/${encodeURIComponent(group.name)}/entries/${encodeURIComponent(entry.name)}`;
     return h('tr', null,
@@ -28,9 +32,9 @@ function entryRow(group, entry) {
         h('td', null, h('a', { href: `#/queue/${encodeURIComponent(entry.job.queue)}` }, entry.job.queue),
             h('div', { class: 'hint' }, entry.job.type)),
         h('td', { class: 'acts' }, h('div', { class: 'actions' },
-            actionButton('Run now', { method: 'POST', path: '/jobs', body: entry.job,
+            mayEnqueue(entry.job) && actionButton('Run now', 'enqueueJob', { method: 'POST', path: '/jobs', body: entry.job,
                 text: `Enqueues the job of ${entry.name} once; its clock goes on as it is.`, done: redraw }),
-            actionButton(entry.paused ? 'Resume' : 'Pause', { method: 'PATCH', path, body: { paused: !entry.paused },
+            actionButton(entry.paused ? 'Resume' : 'Pause', 'patchCronEntry', { method: 'PATCH', path, body: { paused: !entry.paused },
                 done: redraw }))));
 }
 
@@ -39,7 +43,7 @@ function groupCard(group) {
     return h('section', { class: 'card', 'aria-label': group.name },
         h('div', { class: 'card-head' }, h('h2', null, group.name), group.timezone && h('span', { class: 'hint' }, group.timezone),
             group.paused && h('span', { class: 'badge s-scheduled' }, 'paused'), h('div', { class: 'actions' },
-                actionButton(group.paused ? 'Resume the group' : 'Pause the group', { method: 'PATCH', path,
+                actionButton(group.paused ? 'Resume the group' : 'Pause the group', 'patchCronGroup', { method: 'PATCH', path,
                     body: { paused: !group.paused }, done: redraw }))),
         h('div', { class: 'table', role: 'region', 'aria-label': `Entries of ${group.name}`, tabindex: '0' }, h('table', null,
             h('thead', null, h('tr', null, ['Entry', 'When', 'Next tick', 'Last tick', 'Enqueues', 'Actions'].map((name) =>

@@ -2,7 +2,8 @@
 
 // Events: what happens, live or from any number on.
 
-import { query, stream } from './api.js';
+import { isAway, query, stream } from './api.js';
+import { comesBack } from './live.js';
 import { clock, h, heading, number, setText, shortId } from './dom.js';
 
 const KEPT = 500;   // lines on the page
@@ -52,7 +53,9 @@ export async function events(parts, params, signal) {
             list.lastElementChild.remove();
         setText(state, `${number(seen)} ${seen === 1 ? 'event' : 'events'}`);
     };
+    let since = params.get('since'); // where the stream goes on after the server was away
     const onEvent = (event) => {
+        since = event.cursor ?? since;
         seen++;
         waiting.push(event);
         if (waiting.length > 2 * KEPT)
@@ -66,12 +69,19 @@ export async function events(parts, params, signal) {
         if (!held)
             draw();
     });
-    const path = `/events${query({ since: params.get('since'), queue: params.get('queue'), type: params.get('type'),
-        event: params.get('event') })}`;
-    stream(path, onEvent, signal).then(() => setText(state, 'the stream has ended'), (err) => {
-        if (err.name !== 'AbortError')
-            setText(state, `the stream has ended: ${err.message}`);
-    });
+    const follow = async () => {
+        for (;;) {
+            const filter = { queue: params.get('queue'), type: params.get('type'), event: params.get('event') };
+            const err = await stream(`/events${query({ since, ...filter })}`, onEvent, signal).catch((why) => why);
+            if (signal.aborted)
+                return;
+            setText(state, `the stream has ended${err ? `: ${err.message}` : ''}`);
+            if (err && !isAway(err))
+                return;
+            await comesBack(signal);
+        }
+    };
+    follow();
     return h('section', { class: 'view' }, heading('Events'), controls(params), h('div', { class: 'row' }, state, pause),
         list);
 }

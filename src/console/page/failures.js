@@ -6,7 +6,8 @@ import { act } from './act.js';
 import { ask, canaryCard, isOver, ofGroup, retryWithCanaries } from './canaries.js';
 import { ApiError, change, gather, get, query, stream } from './api.js';
 import { redrawOn } from './live.js';
-import { UNDO, watched } from './operations.js';
+import { UNDO, undoable, watched } from './operations.js';
+import { limits, may } from './rights.js';
 import { ago, count, empty, facts, h, heading, number, shortId, svg, time } from './dom.js';
 
 const RATE = 10; // jobs a second that a retry lets become ready, unless one says otherwise
@@ -68,11 +69,11 @@ function actions(group, dead) {
     const some = dead.length > 0;
     const filter = query({ failure_group: group.group, status: 'dead' });
     return h('div', { class: 'actions' },
-        some && h('button', { type: 'button', class: 'action', 'data-key': 'r', title: 'Retry with canaries (r)',
+        some && may('retryJobs') && !limits().length && h('button', { type: 'button', class: 'action', 'data-key': 'r', title: 'Retry with canaries (r)',
             onclick: () => retryWithCanaries({ failure_group: group.group }, RATE) }, 'Retry with canaries'),
-        some && h('button', { type: 'button', class: 'action', onclick: () => retryAll(group) }, 'Retry all'),
+        some && may('retryJobs') && h('button', { type: 'button', class: 'action', onclick: () => retryAll(group) }, 'Retry all'),
         some && h('a', { class: 'button', href: `#/jobs${filter}` }, 'Its dead jobs'),
-        h('a', { class: 'button', href: `#/policies/new${query({ queue: group.queue, simulate: 1 })}` }, 'Try a policy'));
+        may('simulateRetryPolicies') && h('a', { class: 'button', href: `#/policies/new${query({ queue: group.queue, simulate: 1 })}` }, 'Try a policy'));
 }
 
 async function retryAll(group) {
@@ -83,9 +84,9 @@ async function retryAll(group) {
     const dry = await change('POST', `/jobs/retry${query({ ...values, dry_run: 'true' })}`);
     const answer = await act({ title: 'Retry all', method: 'POST', path: `/jobs/retry${query({ ...values, undo: UNDO })}`,
         plain: `/jobs/retry${query(values)}`,
-        text: `${number(dry.count)} dead jobs become ready again, ${number(asked.rate)} a second. It can be undone for an hour.`, ...watched });
+        text: `${number(dry.count)} dead jobs become ready again, ${number(asked.rate)} a second. ${undoable()}`, ...watched() });
     if (answer)
-        watched.done(answer);
+        watched().done(answer);
 }
 
 // The runs of the samples that are still there.
@@ -133,7 +134,7 @@ async function readDecisions(samples, signal) {
 function decider({ decided_by: by, policy, rule }) {
     if (!policy)
         return DECIDERS[by] ?? by;
-    const link = h('a', { href: `#/policies/${encodeURIComponent(policy)}` }, policy);
+    const link = may('listRetryPolicies') ? h('a', { href: `#/policies/${encodeURIComponent(policy)}` }, policy) : policy;
     if (by === 'no_rule')
         return ['policy ', link, ', of which no rule matches'];
     return [rule ? `rule ${rule} of policy ` : 'the default action of policy ', link, by === 'rule_limit' && ', which has no retries left'];

@@ -4,6 +4,8 @@
 
 import { actionButton, act, show } from './act.js';
 import { ApiError, get, query, stream } from './api.js';
+import { comesBack, redrawWhenFree } from './live.js';
+import { hasRight, may } from './rights.js';
 import { badge, duration, empty, enqueuedAt, facts, h, heading, number, svg, time } from './dom.js';
 import { kindsOf, timeline } from './timeline.js';
 
@@ -39,17 +41,17 @@ function actions(job) {
     const patch = h('button', { type: 'button', class: 'action' }, 'Patch');
     patch.addEventListener('click', () => patchDialog(job));
     return h('div', { class: 'actions' },
-        job.status === 'scheduled' && actionButton('Run now', { method: 'PATCH', path, body: { ready_at: null },
+        job.status === 'scheduled' && actionButton('Run now', 'patchJob', { method: 'PATCH', path, body: { ready_at: null },
             text: 'It becomes ready at once.', done: redraw }),
-        job.status === 'blocked' && actionButton('Free it', { method: 'PATCH', path, body: { depends_on: null },
+        job.status === 'blocked' && actionButton('Free it', 'patchJob', { method: 'PATCH', path, body: { depends_on: null },
             text: 'It waits for no other job any more, and is not held.', done: redraw }),
-        job.status === 'dead' && actionButton('Retry', { method: 'POST', path: `${path}/retry`,
+        job.status === 'dead' && actionButton('Retry', 'retryJob', { method: 'POST', path: `${path}/retry`,
             text: 'It becomes ready again, with all its retries.', done: redraw }, { key: 'r' }),
-        !ended && patch,
-        !ended && actionButton('Cancel', { method: 'POST', path: `${path}/cancel`,
+        !ended && may('patchJob') && patch,
+        !ended && actionButton('Cancel', 'cancelJob', { method: 'POST', path: `${path}/cancel`,
             text: waits ? 'It will not run.' : 'It ends; its worker learns of it when it reports.', done: redraw },
         { key: 'c', danger: true }),
-        actionButton('Delete', { method: 'DELETE', path, text: 'The job and its runs are gone.',
+        actionButton('Delete', 'deleteJob', { method: 'DELETE', path, text: 'The job and its runs are gone.',
             done: () => { location.hash = '#/jobs'; } }, { key: 'd', danger: true }));
 }
 
@@ -126,7 +128,8 @@ function about(job) {
         ['alias', job.alias], ['gang', job.gang && `${job.gang.id} (${number(job.gang.members ?? 0)} of ${number(job.gang.cardinality)})`],
         ['deleted', job.purge_at && time(job.purge_at)],
         ['flow', (job.depends_on || job.gang) && h('a', { href: `#/flow/${job.id}` }, 'what it waits for')],
-    ]), job.payload !== undefined && h('details', { open: true }, h('summary', null, 'Payload'),
+    ]), !hasRight('payloads') && h('p', { class: 'hint' }, 'Its payload, checkpoint and result, and what its containers wrote, are not shown: these credentials lack the right “payloads”.'),
+    job.payload !== undefined && h('details', { open: true }, h('summary', null, 'Payload'),
         h('pre', { class: 'log', tabindex: '0', 'aria-label': 'Payload' }, json(job.payload))),
     job.checkpoint !== undefined && h('details', null, h('summary', null, 'Checkpoint'),
         h('pre', { class: 'log', tabindex: '0' }, json(job.checkpoint))),
@@ -143,7 +146,7 @@ function follow(id, signal) {
         if (!signal.aborted && event.to && !event.removed && !document.getElementById('dialog').open)
             redraw();
     };
-    stream(`/events${query({ job: id })}`, once, signal).catch(() => {});
+    stream(`/events${query({ job: id })}`, once, signal).catch(() => {}).then(() => comesBack(signal)).then(() => redrawWhenFree(signal));
 }
 
 export async function job([id], params, signal) {

@@ -4,8 +4,9 @@
 
 import { actionButton } from './act.js';
 import { change, gather, query } from './api.js';
-import { UNDO, watched } from './operations.js';
+import { UNDO, undoable, watched } from './operations.js';
 import { redrawOn } from './live.js';
+import { hasRight } from './rights.js';
 import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, setText, shortId, statusName } from './dom.js';
 
 const FILTERS = ['queue', 'type', 'status', 'resolution', 'error', 'worker', 'failure_group', 'filter'];
@@ -44,30 +45,30 @@ function filters(params) {
     } }, field('queue', 'Queue', { 'data-search': true }), field('type', 'Type'),
     h('div', { class: 'field' }, h('label', { for: 'f-status' }, 'Status'), status),
     field('resolution', 'Resolution'), field('error', 'Error'), field('worker', 'Worker'),
-    field('filter', 'Payload (jq)', { placeholder: '.to == "ada"' }),
+    hasRight('payloads') && field('filter', 'Payload (jq)', { placeholder: '.to == "ada"' }),
     h('button', { type: 'submit', class: 'primary' }, 'Show'));
     status.addEventListener('change', () => goTo(valueOf(form)));
     return form;
 }
 
 // An action on all jobs of the filters: how many those are is asked first.
-function bulk(label, verb, method, path, values, options) {
-    return actionButton(label, async () => {
+function bulk(label, needs, verb, method, path, values, options) {
+    return actionButton(label, needs, async () => {
         const target = `${path}${query({ ...values, undo: UNDO })}`;
         const dry = await change(method, `${path}${query({ ...values, dry_run: 'true' })}`);
-        return { method, path: target, plain: `${path}${query(values)}`, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}. It can be undone for an hour.`,
-            ...watched };
+        return { method, path: target, plain: `${path}${query(values)}`, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}. ${undoable()}`,
+            ...watched() };
     }, options);
 }
 
 function actions(values) {
     const { status } = values;
     return h('div', { class: 'actions' },
-        (!status || status === 'dead') && bulk('Retry all', 'retried', 'POST', '/jobs/retry', { ...values, status: '' },
+        (!status || status === 'dead') && bulk('Retry all', 'retryJobs', 'retried', 'POST', '/jobs/retry', { ...values, status: '' },
             { key: 'r' }),
-        status !== 'dead' && status !== 'completed' && bulk('Cancel all', 'canceled', 'POST', '/jobs/cancel', values,
+        status !== 'dead' && status !== 'completed' && bulk('Cancel all', 'cancelJobs', 'canceled', 'POST', '/jobs/cancel', values,
             { key: 'c', danger: true }),
-        bulk('Delete all', 'deleted', 'DELETE', '/jobs', values, { key: 'd', danger: true }));
+        bulk('Delete all', 'deleteJobs', 'deleted', 'DELETE', '/jobs', values, { key: 'd', danger: true }));
 }
 
 function turn(label, values, place) {

@@ -3,15 +3,25 @@
 // Views that follow what happens: /events says when something did, and only then is it asked for. What
 // has no events is asked for now and then.
 
-import { query, stream } from './api.js';
+import { get, isAway, query, stream } from './api.js';
 
 const FRESH_MS = 5000;
+const AGAIN_MS = 1000;
 const known = new Map(); // by filter: {number, at} of the newest event that was seen
 
 const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
+// Resolves when the server answers again, a stream of it having ended, or when the signal is given.
+export async function comesBack(signal) {
+    for (;;) {
+        await sleep(AGAIN_MS);
+        if (signal.aborted || await get('/health', signal).then(() => true, (err) => !isAway(err)))
+            return;
+    }
+}
+
 // Resolves when something happens that the filter of /events lets through, or did since the last
-// time, or after so long, or when the signal is given.
+// time, or may have while the server was away; or after so long, or when the signal is given.
 export function happens(filter, signal, most) {
     const key = query(filter), stop = new AbortController(), last = known.get(key);
     const since = last && performance.now() - last.at < FRESH_MS ? last.number : undefined;
@@ -27,7 +37,7 @@ export function happens(filter, signal, most) {
         stream(`/events${query({ ...filter, since })}`, (event) => {
             known.set(key, { number: event.number ?? event.to, at: performance.now() });
             setTimeout(end); // with all that has arrived with it
-        }, stop.signal).catch(() => {}); // the header says that the server is gone
+        }, stop.signal).catch(() => {}).then(() => comesBack(stop.signal)).then(end); // the header says that the server is gone
         if (signal.aborted)
             end();
     });
@@ -39,16 +49,20 @@ export function inUse() {
         document.getElementById('dialog').open || !getSelection().isCollapsed;
 }
 
+export async function redrawWhenFree(signal) {
+    while (!signal.aborted && inUse())
+        await sleep(AGAIN_MS);
+    if (!signal.aborted)
+        dispatchEvent(new Event('tenax-redraw'));
+}
+
 // Draws the view again when something has happened, not sooner than `pause` after this call, and
 // after `most` in any case.
 export async function redrawOn(filter, signal, { pause = 1000, most = 15000 } = {}) {
     const begun = performance.now();
     await happens(filter, signal, most);
-    do
-        await sleep(Math.max(100, pause - (performance.now() - begun)));
-    while (!signal.aborted && inUse());
-    if (!signal.aborted)
-        dispatchEvent(new Event('tenax-redraw'));
+    await sleep(Math.max(100, pause - (performance.now() - begun)));
+    await redrawWhenFree(signal);
 }
 
 const REREAD_MS = 3000;

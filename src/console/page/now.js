@@ -6,6 +6,7 @@ import { get, getText, pages, query } from './api.js';
 import { STATUSES, count, duration, empty, h, heading, setText, statusName } from './dom.js';
 import { lanes } from './lanes.js';
 import { happens } from './live.js';
+import { limits, may, whyNot } from './rights.js';
 
 const PERIOD_MS = 2000; // at least between two looks
 const SWEEP_MS = 15000; // between looks at all queues, where they are many
@@ -66,6 +67,15 @@ class Model {
             this.queues.set(name, q);
             this.why.set(name, why.queues[0]);
         }
+    }
+
+    // Jobs by status, of all queues that are known.
+    sum() {
+        const all = Object.fromEntries(STATUSES.map((status) => [status, 0]));
+        for (const { jobs } of this.queues.values())
+            for (const status of STATUSES)
+                all[status] += jobs[status];
+        return all;
     }
 
     // Jobs completed a second, by queue, from the difference to the time before.
@@ -161,8 +171,8 @@ const ORDERS = {
     oldest: (a, b) => (b.oldest_ready_age_ms ?? -1) - (a.oldest_ready_age_ms ?? -1),
 };
 
-function totals() {
-    const element = h('ul', { class: 'totals', 'aria-label': 'All queues' });
+function totals(label) {
+    const element = h('ul', { class: 'totals', 'aria-label': label });
     const values = {};
     for (const status of STATUSES) {
         values[status] = h('span', { class: 'total-value' }, '–');
@@ -195,7 +205,10 @@ const narrow = matchMedia('(max-width: 700px)');
 
 export async function now(parts, params, signal) {
     const model = new Model();
-    const summary = totals();
+    const own = limits();
+    const summary = totals(own.length ? 'Your queues' : 'All queues');
+    const part = own.length > 0 && h('p', { class: 'hint' }, `You see the queues ${own.join(', ')}, and the counts are theirs. `
+        + `Rates are not shown: ${whyNot('getMetrics')}.`);
     const shownCount = h('p', { class: 'hint', role: 'status' });
     const nothing = empty('No jobs in any queue', 'A queue is there while it has jobs or settings.');
     const list = lanes({ scroller: document.getElementById('main'), height: () => (narrow.matches ? 160 : 104),
@@ -214,9 +227,9 @@ export async function now(parts, params, signal) {
     }
 
     async function round() {
-        const [health] = await Promise.all([get('/health?from=owner', signal), model.refresh(list.shown(), signal),
-            model.readRates(signal)]);
-        summary.show(health.jobs);
+        const [health] = await Promise.all([own.length ? null : get('/health?from=owner', signal),
+            model.refresh(list.shown(), signal), may('getMetrics') && model.readRates(signal)]);
+        summary.show(health ? health.jobs : model.sum());
         apply();
     }
 
@@ -230,6 +243,6 @@ export async function now(parts, params, signal) {
 
     await round();
     follow();
-    return h('section', { class: 'view now' }, heading('Now'), summary.element, h('div', { class: 'row' },
+    return h('section', { class: 'view now' }, heading('Now'), summary.element, part, h('div', { class: 'row' },
         control.element, shownCount), nothing, list.element);
 }

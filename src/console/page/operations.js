@@ -6,9 +6,14 @@ import { actionButton } from './act.js';
 import { get, query } from './api.js';
 import { duration, empty, facts, h, heading, number, time } from './dom.js';
 import { redrawOn } from './live.js';
+import { may } from './rights.js';
 
 // For how long changes that the console makes can be undone.
 export const UNDO = '1h';
+
+// By whom that is.
+export const undoable = () => (may('undoOperation') ? 'It can be undone for an hour.'
+    : 'For an hour it can be undone by an operator of all queues.');
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 const STATES = { running: 's-in_flight', done: 's-completed', stopped: 's-scheduled', failed: 's-dead' };
@@ -27,9 +32,9 @@ function what(op) {
 function actions(op) {
     const path = `/operations/${op.id}`;
     return h('div', { class: 'actions' },
-        op.state === 'running' && actionButton('Stop', { method: 'POST', path: `${path}/stop`,
+        op.state === 'running' && actionButton('Stop', 'stopOperation', { method: 'POST', path: `${path}/stop`,
             text: `It ends where it is: ${number(op.changed)} jobs so far stay changed.`, done: redraw }, { key: 'x', danger: true }),
-        op.undo?.state === 'available' && op.state !== 'running' && actionButton('Undo', { method: 'POST', path: `${path}/undo`,
+        op.undo?.state === 'available' && op.state !== 'running' && actionButton('Undo', 'undoOperation', { method: 'POST', path: `${path}/undo`,
             text: `What it did to ${number(op.changed)} jobs is taken back, but for those that have gone on since.`, done: redraw,
             slow: redraw }, { key: 'u' }));
 }
@@ -97,8 +102,10 @@ export function operations([id], params, signal) {
     return id ? one(id, signal) : list(signal);
 }
 
-// What to do when a change of many jobs is over, or takes longer: its operation is shown.
-export const watched = {
-    done: (answer) => { location.hash = answer.operation ? `#/operations/${answer.operation}` : '#/operations'; },
-    slow: () => { location.hash = '#/operations'; },
-};
+// What to do when a change of many jobs is over, or takes longer: its operation is shown to those who may see it.
+export function watched() {
+    if (!may('getOperation'))
+        return { done: redraw };
+    return { done: (answer) => { location.hash = answer.operation ? `#/operations/${answer.operation}` : '#/operations'; },
+        slow: () => { location.hash = '#/operations'; } };
+}

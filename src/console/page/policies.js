@@ -6,6 +6,7 @@ import { act, actionButton } from './act.js';
 import { ApiError, change, get, pages } from './api.js';
 import { duration, empty, facts, h, heading, number, retellTimes, setText, shortId, time } from './dom.js';
 import { reread } from './live.js';
+import { may, whyNot } from './rights.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 
@@ -48,9 +49,9 @@ function settingsCard(s, done) {
         h('div', { class: 'card-head' }, h('h2', { id: 'switch' }, 'Kill switch'),
             h('span', { class: `badge ${s.enabled ? 's-completed' : 's-dead'}` }, s.enabled ? 'policies on' : 'policies off'),
             h('div', { class: 'actions' }, s.enabled
-                ? actionButton('Switch policies off', { method: 'PUT', path: '/settings/retry', body: { enabled: false },
+                ? actionButton('Switch policies off', 'putRetrySettings', { method: 'PUT', path: '/settings/retry', body: { enabled: false },
                     text: 'From the next failure on no retry policy decides.', done }, { danger: true })
-                : actionButton('Switch policies on', () => switchOn(s, done)))),
+                : actionButton('Switch policies on', 'putRetrySettings', () => switchOn(s, done)))),
         !s.enabled && h('p', { class: 'error off' }, OFF),
         facts([['most retries of a job', number(s.globalMaxRetries)], ['without a policy', s.whenNoPolicy],
             ['default policy', s.defaultPolicyName || 'none'],
@@ -164,7 +165,7 @@ function editor(policy, queue, simulates, isOn) {
     const element = h('div', { class: 'columns even' },
         h('section', { class: 'card', 'aria-labelledby': 'draft' }, h('h2', { id: 'draft' }, 'Draft'),
             h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), text, wrong, news,
-            h('div', { class: 'buttons left' }, h('button', { type: 'button', class: 'primary', onclick: simulate }, 'Simulate'), applyButton)),
+            h('div', { class: 'buttons left' }, h('button', { type: 'button', class: 'primary', onclick: simulate }, 'Simulate'), may('putRetryPolicy') && applyButton)),
         h('section', { class: 'card', 'aria-labelledby': 'result' }, h('h2', { id: 'result' }, queue ? `On recent failures of ${queue}` : 'On recent failures'), result));
     return { element, update };
 }
@@ -199,7 +200,18 @@ function drawn(value, build) {
     } };
 }
 
+// Credentials that are limited to queues see the switch, but no policies: these are about all queues.
+async function settingsAlone(signal) {
+    const read = () => get('/settings/retry', signal);
+    const card = drawn(await read(), (s) => settingsCard(s));
+    reread(async () => card.update(await read()), signal);
+    return h('section', { class: 'view' }, heading('Policies'), card.element,
+        h('p', { class: 'hint' }, `Retry policies themselves are not shown: ${whyNot('listRetryPolicies')}.`));
+}
+
 export async function policies([name], params, signal) {
+    if (!may('listRetryPolicies'))
+        return settingsAlone(signal);
     const { items, settings } = await read(signal);
     const find = (all) => all.find((item) => item.metadata.name === name) ?? null;
     const chosen = find(items);

@@ -7,7 +7,7 @@ import { gather, get, query } from './api.js';
 import { STATUSES, count, duration, empty, facts, h, heading, number, statusName, time } from './dom.js';
 import { redrawOn } from './live.js';
 import { limitsOf } from './now.js';
-import { UNDO, watched } from './operations.js';
+import { UNDO, undoable, watched } from './operations.js';
 import { jobTable } from './jobs.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
@@ -28,12 +28,12 @@ export function reasonList(backlog) {
 function actions(q) {
     const path = `/queues/${encodeURIComponent(q.name)}`;
     return h('div', { class: 'actions' },
-        actionButton(q.paused ? 'Resume the queue' : 'Pause the queue', { method: 'PATCH', path,
+        actionButton(q.paused ? 'Resume the queue' : 'Pause the queue', 'patchQueue', { method: 'PATCH', path,
             body: { paused: !q.paused }, text: q.paused ? `Jobs of ${q.name} are handed out again.`
                 : `Jobs of ${q.name} wait until it is resumed; those in flight go on.`, done: redraw }, { key: 's' }),
-        q.jobs.dead > 0 && actionButton('Retry dead jobs', { method: 'POST',
+        q.jobs.dead > 0 && actionButton('Retry dead jobs', 'retryJobs', { method: 'POST',
             path: `/jobs/retry${query({ queue: q.name, rate: 10, undo: UNDO })}`, plain: `/jobs/retry${query({ queue: q.name, rate: 10 })}`,
-            text: `${number(q.jobs.dead)} dead jobs become ready again, ten a second. It can be undone for an hour.`, ...watched },
+            text: `${number(q.jobs.dead)} dead jobs become ready again, ten a second. ${undoable()}`, ...watched() },
         { key: 'r' }));
 }
 

@@ -13,10 +13,10 @@ const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 function actions(worker) {
     const path = `/workers/${encodeURIComponent(worker.name)}`;
     return h('div', { class: 'actions' },
-        actionButton(worker.quiet ? 'Resume' : 'Quiet', { method: 'POST', path: `${path}/${worker.quiet ? 'resume' : 'quiet'}`,
+        actionButton(worker.quiet ? 'Resume' : 'Quiet', worker.quiet ? 'resumeWorker' : 'quietWorker', { method: 'POST', path: `${path}/${worker.quiet ? 'resume' : 'quiet'}`,
             text: worker.quiet ? `${worker.name} is given jobs again.` : `${worker.name} finishes what it has, and is given nothing more.`,
             done: redraw }),
-        actionButton('Stop', { method: 'POST', path: `${path}/stop`,
+        actionButton('Stop', 'stopWorker', { method: 'POST', path: `${path}/stop`,
             text: `${worker.name} is given nothing more, and its ${number(worker.in_flight)} jobs go back to their queues.`,
             done: redraw }, { danger: true }));
 }
