@@ -32,14 +32,15 @@ struct eval_answer {
 
 struct eval_request {
     enum eval_kind kind;
-    /* What is left of the processor time that expressions may take for the client's request that
-     * this is a part of; 0: any. */
+    /* What is left of the time that expressions may take for the client's request that this is a
+     * part of; 0: any. */
     span left;
     struct str exprs[2];
     const struct str *inputs; /* valid JSON */
     size_t count;
-    /* spent: processor time that the expressions took. ERR_UNPROCESSABLE: the
-     * expression is wrong, failed, or went over a limit; ERR_INTERNAL: the evaluator broke down. */
+    /* spent: processor time that the expressions took, or more if they took long by the clock.
+     * ERR_UNPROCESSABLE: the expression is wrong, failed, or went over a limit; ERR_BUSY: the
+     * machine did not get round to it; ERR_INTERNAL: the evaluator broke down. */
     void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count,
                  span spent);
     void *ctx;

@@ -7,36 +7,13 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/list.h"
 #include "base/must.h"
 #include "jq/frame.h"
+#include "jq/pool_task.h"
 
 #define START_LIMIT_MS 20000 /* for a process to start, on a busy machine */
 #define PROCESSES_MAX  64
 #define RECHECK_MS     5
-
-/* A request that is waiting or being processed. */
-struct task {
-    struct list node; /* in a line while it waits */
-    struct buf frame;
-    struct eval_answer *answers;
-    size_t expected, count; /* answers in total, and so far */
-    bool is_fold;
-    uint64_t affinity; /* equal for equal expressions */
-    bool again;        /* it ran out of memory in a process that was not fresh */
-    bool is_filter;
-    span left; /* of the time limit for the whole request; 0: unlimited */
-    void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count,
-                 span spent);
-    void *ctx;
-};
-
-/* Waiting tasks, in order of arrival. */
-struct line {
-    struct list tasks;
-    size_t count, bytes;
-};
 
 enum mood {
     HELPER_NONE,     /* no process */
@@ -46,7 +23,7 @@ enum mood {
     HELPER_ENDING, /* killed, or its pipe broke: waiting for its exit */
 };
 
-enum end_cause { END_BY_ITSELF, END_TIME, END_BUDGET, END_STALL, END_SIZE };
+enum end_cause { END_BY_ITSELF, END_TIME, END_WALL, END_BUDGET, END_STALL, END_SIZE };
 
 /* A moment of a task. */
 struct moment {
@@ -65,7 +42,7 @@ struct helper {
     int64_t exit_code;
     int signal;
     struct buf said; /* not parsed yet */
-    struct task *task;
+    struct pool_task *task;
     bool began;          /* whether it has begun to read the task */
     struct moment begin; /* when it did */
     struct moment heard; /* when it last answered, or began */
@@ -78,7 +55,7 @@ struct pool {
     struct evaluator evaluator; /* must be first */
     uv_loop_t *loop;
     struct pool_settings settings;
-    struct line filters, others;
+    struct pool_line filters, others;
     int count; /* of helpers: one more than `processes`, which never runs filters */
     bool closing;
     int open_handles; /* while closing */
@@ -89,82 +66,23 @@ struct pool_settings pool_defaults(void)
 {
     return (struct pool_settings){.processes = 2,
                                   .time_limit = {1000},
-                                  .stall_factor = 30,
+                                  .wall_limit = {5000},
                                   .memory_limit = 256u << 20,
                                   .queue_max = 4096,
                                   .queue_bytes = 64u << 20,
                                   .answer_max = 16u << 20};
 }
 
-/* --- tasks --- */
-
-static void task_free(struct task *t)
-{
-    buf_fini(&t->frame);
-    free(t->answers);
-    free(t);
-}
-
-static uint64_t hash_of(const struct eval_request *r)
-{
-    uint64_t h = 14695981039346656037u;
-    for (int e = 0; e < 2; e++)
-        for (size_t i = 0; i < r->exprs[e].len; i++)
-            h = (h ^ (unsigned char)r->exprs[e].at[i]) * 1099511628211u;
-    return h ^ h >> 32;
-}
-
-static struct task *task_new(const struct eval_request *r)
-{
-    struct task *t = ALLOC(struct task);
-    list_init(&t->node);
-    frame_number(&t->frame, 0);
-    buf_byte(&t->frame, (char)r->kind);
-    frame_text(&t->frame, r->exprs[0]);
-    frame_text(&t->frame, r->exprs[1]);
-    frame_number(&t->frame, (uint32_t)r->count);
-    for (size_t i = 0; i < r->count; i++)
-        frame_text(&t->frame, r->inputs[i]);
-    must(t->frame.len <= UINT32_MAX);
-    uint32_t len = (uint32_t)(t->frame.len - sizeof len);
-    memcpy(t->frame.at, &len, sizeof len);
-    t->expected = r->kind == EVAL_FILTER ? r->count : r->kind == EVAL_FOLD ? 1 : 0;
-    t->answers = alloc_zero((t->expected + 1) * sizeof *t->answers);
-    t->is_fold = r->kind == EVAL_FOLD;
-    t->is_filter = r->kind == EVAL_FILTER;
-    t->left = r->left;
-    t->affinity = hash_of(r);
-    t->done = r->done;
-    t->ctx = r->ctx;
-    return t;
-}
-
-static void finish(struct task *t, const struct err *err, span spent)
+static void finish(struct pool_task *t, const struct err *err, span spent)
 {
     bool good = err->code == ERR_OK;
     t->done(t->ctx, err, good ? t->answers : NULL, good ? t->count : 0, spent);
-    task_free(t);
+    pool_task_free(t);
 }
 
-static struct line *line_of(struct pool *p, const struct task *t)
+static struct pool_line *line_of(struct pool *p, const struct pool_task *t)
 {
     return t->is_filter ? &p->filters : &p->others;
-}
-
-static void line_add(struct line *l, struct task *t, bool first)
-{
-    list_append(first ? l->tasks.next : &l->tasks, &t->node);
-    l->count++;
-    l->bytes += t->frame.len;
-}
-
-static struct task *line_take(struct line *l)
-{
-    struct task *t = LIST_OF(l->tasks.next, struct task, node);
-    list_unlink(&t->node);
-    l->count--;
-    l->bytes -= t->frame.len;
-    return t;
 }
 
 /* --- the life of a process --- */
@@ -199,27 +117,55 @@ static void look_at(struct helper *h)
         h->now.cpu_ms = h->now.ms;
 }
 
-/* How long the helper had run for the task when it was last looked at. */
-static span spent_by(const struct helper *h)
+/* How much is charged for a millisecond by the clock. */
+static double clock_price(const struct pool_settings *s)
 {
-    return (span){h->began ? h->now.cpu_ms - h->begin.cpu_ms : 0};
+    return (double)s->time_limit.ms / (double)s->wall_limit.ms;
 }
 
-/* How long it may still run until the next answer. *cause: which limit that is. */
+/* Processor time, or the clock's in the ratio of the two limits, whichever is more: so a limit ends
+ * what is slow on a busy machine as it ends what is slow by itself. */
+static int64_t charged(const struct helper *h, const struct moment *from)
+{
+    int64_t cpu = h->now.cpu_ms - from->cpu_ms;
+    int64_t wall = (int64_t)((double)(h->now.ms - from->ms) * clock_price(&h->pool->settings));
+    return cpu > wall ? cpu : wall;
+}
+
+/* What the task had been charged when the helper was last looked at. */
+static span spent_by(const struct helper *h)
+{
+    return (span){h->began ? charged(h, &h->begin) : 0};
+}
+
+/* Why the helper is over the limit of one evaluation. */
+static enum end_cause cause_of(const struct helper *h)
+{
+    int64_t cpu = h->now.cpu_ms - h->heard.cpu_ms;
+    if (cpu >= h->pool->settings.time_limit.ms)
+        return END_TIME;
+    return cpu > 0 ? END_WALL : END_STALL;
+}
+
+/* How much more may be charged before the next answer. *cause: which limit that is. */
 static int64_t left_to(const struct helper *h, enum end_cause *cause)
 {
     span limit = h->pool->settings.time_limit, all = h->task->left;
-    int64_t left = limit.ms - (h->now.cpu_ms - h->heard.cpu_ms);
-    *cause = END_TIME;
+    int64_t left = limit.ms - charged(h, &h->heard);
+    *cause = cause_of(h);
     if (all.ms > 0 && all.ms - spent_by(h).ms < left) {
         left = all.ms - spent_by(h).ms;
         *cause = END_BUDGET;
     }
-    if (left > 0 && h->now.ms - h->heard.ms >= limit.ms * h->pool->settings.stall_factor) {
-        left = 0;
-        *cause = END_STALL;
-    }
     return left;
+}
+
+/* The soonest that so much can have been charged. */
+static span soonest(const struct helper *h, int64_t left)
+{
+    double price = clock_price(&h->pool->settings);
+    int64_t ms = price > 1 ? (int64_t)((double)left / price) : left;
+    return (span){ms > RECHECK_MS ? ms : RECHECK_MS};
 }
 
 /* The task is answered on the process's exit, not here: an exit arrives in the loop's I/O phase,
@@ -236,7 +182,7 @@ static void on_task_clock(uv_timer_t *t)
         return;
     }
     h->late = left <= 0;
-    set_clock(h, on_task_clock, (span){left > RECHECK_MS ? left : RECHECK_MS});
+    set_clock(h, on_task_clock, soonest(h, left));
 }
 
 /* Sets the time limit until the next answer. */
@@ -250,7 +196,7 @@ static void set_task_clock(struct helper *h)
     h->began = true;
     h->late = false;
     int64_t left = left_to(h, &cause);
-    set_clock(h, on_task_clock, (span){left > 0 ? left : 0});
+    set_clock(h, on_task_clock, soonest(h, left));
 }
 
 static void on_start_clock(uv_timer_t *t)
@@ -264,11 +210,17 @@ static struct err error_of(const struct helper *h)
     if (h->cause == END_TIME)
         return err_make(ERR_UNPROCESSABLE, "the expression ran longer than %lld ms and was stopped",
                         (long long)s->time_limit.ms);
+    if (h->cause == END_WALL)
+        return err_make(ERR_UNPROCESSABLE,
+                        "the expression took longer than %lld ms by the clock and was stopped",
+                        (long long)s->wall_limit.ms);
     if (h->cause == END_BUDGET)
         return err_make(ERR_UNPROCESSABLE,
                         "the expressions of this request ran too long in total, and were stopped");
     if (h->cause == END_STALL)
-        return err_make(ERR_INTERNAL, "the process that runs the expression made no progress");
+        return err_make(ERR_BUSY,
+                        "the machine is too busy: the process that runs the expression made no "
+                        "progress; try again");
     if (h->cause == END_SIZE)
         return err_make(ERR_UNPROCESSABLE, "the expression makes more than %zu bytes",
                         s->answer_max);
@@ -285,7 +237,7 @@ static struct err error_of(const struct helper *h)
 static void after_end(struct helper *h)
 {
     struct pool *p = h->pool;
-    struct task *t = h->task;
+    struct pool_task *t = h->task;
     bool again = t && h->exit_code == FRAME_EXIT_MEMORY && h->served > 0 && !t->again;
     struct err err = error_of(h);
     span spent = spent_by(h);
@@ -297,7 +249,7 @@ static void after_end(struct helper *h)
         /* Garbage of earlier expressions may have been the cause. */
         t->again = true;
         t->count = 0;
-        line_add(line_of(p, t), t, true);
+        pool_line_add(line_of(p, t), t, true);
     } else if (t) {
         finish(t, &err, spent);
     }
@@ -340,7 +292,7 @@ static void on_exit_of(uv_process_t *process, int64_t code, int signal)
 
 static void add_answer(struct helper *h, bool truth, struct str payload)
 {
-    struct task *t = h->task;
+    struct pool_task *t = h->task;
     if (t->count < t->expected)
         t->answers[t->count++] = (struct eval_answer){truth, payload};
 }
@@ -348,7 +300,7 @@ static void add_answer(struct helper *h, bool truth, struct str payload)
 /* Ends the request; `said` is what its answers point into. */
 static void complete(struct helper *h, const struct err *err)
 {
-    struct task *t = h->task;
+    struct pool_task *t = h->task;
     struct buf said = h->said;
     span spent = spent_by(h);
     h->said = (struct buf){0};
@@ -362,7 +314,7 @@ static void complete(struct helper *h, const struct err *err)
     pump(h->pool);
 }
 
-static bool is_complete(const struct task *t)
+static bool is_complete(const struct pool_task *t)
 {
     bool lacks_payload =
         t->is_fold && t->count == 1 && t->answers[0].truth && !t->answers[0].payload.at;
@@ -550,7 +502,7 @@ static struct helper *with_mood(struct pool *p, int most, enum mood mood)
 
 /* The idle helper that has most likely compiled the expression. The last helper never gets a
  * filter, so that batched enqueues need not wait for filters. */
-static struct helper *choose(struct pool *p, const struct task *t)
+static struct helper *choose(struct pool *p, const struct pool_task *t)
 {
     int most = p->settings.processes;
     struct helper *h = &p->helpers[t->affinity % (uint64_t)most];
@@ -565,7 +517,7 @@ static struct helper *choose(struct pool *p, const struct task *t)
     return h ? h : with_mood(p, p->count, HELPER_NONE);
 }
 
-static void begin(struct helper *h, struct task *t)
+static void begin(struct helper *h, struct pool_task *t)
 {
     h->task = t;
     if (h->mood == HELPER_NONE) {
@@ -580,14 +532,14 @@ static void begin(struct helper *h, struct task *t)
     give(h);
 }
 
-static bool pump_line(struct pool *p, struct line *l)
+static bool pump_line(struct pool *p, struct pool_line *l)
 {
     if (list_is_empty(&l->tasks))
         return false;
-    struct helper *h = choose(p, LIST_OF(l->tasks.next, struct task, node));
+    struct helper *h = choose(p, LIST_OF(l->tasks.next, struct pool_task, node));
     if (!h)
         return false;
-    begin(h, line_take(l));
+    begin(h, pool_line_take(l));
     return true;
 }
 
@@ -602,15 +554,15 @@ static void pump(struct pool *p)
 static struct err submit(struct evaluator *e, const struct eval_request *r)
 {
     struct pool *p = (struct pool *)e;
-    struct task *t = task_new(r);
-    struct line *l = line_of(p, t);
+    struct pool_task *t = pool_task_new(r);
+    struct pool_line *l = line_of(p, t);
     bool full = l->count >= p->settings.queue_max ||
                 (l->count > 0 && l->bytes + t->frame.len > p->settings.queue_bytes);
     if (full) {
-        task_free(t);
+        pool_task_free(t);
         return err_make(ERR_BUSY, "%zu jq expressions are waiting already", l->count);
     }
-    line_add(l, t, false);
+    pool_line_add(l, t, false);
     pump(p);
     return err_none();
 }
@@ -648,13 +600,13 @@ void pool_close(struct pool *p)
 {
     p->closing = true;
     while (!list_is_empty(&p->filters.tasks))
-        task_free(line_take(&p->filters));
+        pool_task_free(pool_line_take(&p->filters));
     while (!list_is_empty(&p->others.tasks))
-        task_free(line_take(&p->others));
+        pool_task_free(pool_line_take(&p->others));
     for (int i = 0; i < p->count; i++) {
         struct helper *h = &p->helpers[i];
         if (h->task)
-            task_free(h->task);
+            pool_task_free(h->task);
         h->task = NULL;
         close_handle(h, (uv_handle_t *)&h->clock);
         if (h->mood == HELPER_NONE)

@@ -19,7 +19,7 @@ struct pool_settings {
     const char *program;   /* NULL: this binary */
     int processes;         /* plus one that never runs filters, used while these are busy */
     span time_limit;       /* processor time of one run of an expression, and of compiling it */
-    int stall_factor;      /* how much more time than that may go by when the machine is busy */
+    span wall_limit;       /* how long either may take by the clock, however little of it runs */
     uint64_t memory_limit; /* bytes, of each process */
     size_t queue_max;      /* requests that may wait in each queue; more are ERR_BUSY */
     size_t queue_bytes;    /* and their total size */

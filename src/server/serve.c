@@ -192,11 +192,16 @@ static void read_machine(void *ctx, struct api_machine *m)
     m->uptime_seconds = (double)(env_ticks(NULL) - s->started_ticks) / 1e6;
 }
 
+#define JQ_WALL_FACTOR 5
+
 static void open_jq(struct server *s)
 {
     struct pool_settings jq = pool_defaults();
     jq.processes = (int)s->settings.jq_processes;
     jq.time_limit = s->settings.jq_time_limit;
+    jq.wall_limit = s->settings.jq_wall_limit;
+    if (jq.wall_limit.ms == 0)
+        jq.wall_limit.ms = JQ_WALL_FACTOR * jq.time_limit.ms;
     jq.memory_limit = s->settings.jq_memory_limit;
     s->jq = pool_new(&s->loop, &jq);
 }

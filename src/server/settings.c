@@ -334,10 +334,13 @@ static const struct option_def table[] = {
          "first needed; while filters keep all of them busy, there is one more for batched jobs"},
     {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
      .help = "processor time that one evaluation may take before it is stopped"},
+    {"jq-wall-limit", "DURATION", OPTION_SPAN, AT(jq_wall_limit), ENV("JQ_WALL_LIMIT"), .def = "0",
+     .help = "how long one evaluation may take by the clock before it is stopped, however little "
+             "of it a busy machine runs; 0: five times --jq-time-limit"},
     {"jq-request-limit", "DURATION", OPTION_SPAN, AT(jq_request_limit), ENV("JQ_REQUEST_LIMIT"),
      .def = "10s",
      .help = "processor time that the expressions of one request may take in total; at least "
-             "--jq-time-limit",
+             "--jq-time-limit. By the clock it is longer in the ratio of --jq-wall-limit to that",
      .live = true},
     {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
      .def = "256MiB", .help = "memory that each of these processes may use"},

@@ -109,6 +109,7 @@ struct settings {
     uint64_t cache_size;
     int64_t jq_processes;
     span jq_time_limit, jq_request_limit;
+    span jq_wall_limit; /* 0: five times jq_time_limit */
     uint64_t jq_memory_limit;
     /* Accepted for users of Zizq; see server/migrate.h. */
     int default_commit_mode;

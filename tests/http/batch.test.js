@@ -276,7 +276,7 @@ describe('a batch that cannot be', () => {
 
 describe('expressions that go too far', () => {
     const server = useServer({ args: [...PATIENT.args, '--jq-memory-limit', '48MiB'] });
-    const hasty = useServer({ args: ['--jq-time-limit', '2s'] });
+    const hasty = useServer({ args: ['--jq-time-limit', '2s', '--jq-wall-limit', '10m'] });
 
     it('in_time_are_stopped_while_others_are_served', async () => {
         const queue = queueName();

@@ -170,7 +170,7 @@ describe('a filter that is wrong', () => {
 });
 
 describe('a filter that goes too far', () => {
-    const server = useServer({ args: ['--jq-time-limit', '2s'] });
+    const server = useServer({ args: ['--jq-time-limit', '2s', '--jq-wall-limit', '10m'] });
 
     it('is_stopped', async () => {
         const queue = queueName();
@@ -178,6 +178,20 @@ describe('a filter that goes too far', () => {
         const res = await server.delete(filtered('/jobs', queue, 'def f: f; f'));
         assertError(res, 422, 'unprocessable', /longer than 2000 ms/);
         assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 1);
+    });
+});
+
+describe('a filter that takes long by the clock', () => {
+    const server = useServer({
+        args: ['--jq-time-limit', '10m', '--jq-wall-limit', '2s', '--jq-request-limit', '1h'],
+    });
+
+    it('is_stopped_however_little_of_it_ran', async () => {
+        const queue = queueName();
+        await fill(server, queue, [1, 2, 3, 4]);
+        const res = await server.get(filtered('/jobs', queue, 'def f: f; f'));
+        assertError(res, 422, 'unprocessable', /longer than 2000 ms by the clock/);
+        await server.assertServes();
     });
 });
 

@@ -54,6 +54,7 @@ static struct pool_settings settings(void)
 {
     struct pool_settings s = pool_defaults();
     s.time_limit = (span){20000};
+    s.wall_limit = (span){300000};
     return s;
 }
 
@@ -350,7 +351,7 @@ static void a_helper_that_never_runs_is_replaced(void **state)
     struct fixture f;
     struct pool_settings s = settings();
     s.time_limit = (span){400};
-    s.stall_factor = 2;
+    s.wall_limit = (span){800};
     s.processes = 1;
     open_with(&f, s);
     struct result r = filter(&f, ". == 1", NULL);
@@ -358,11 +359,66 @@ static void a_helper_that_never_runs_is_replaced(void **state)
         r = filter(&f, ". == 1", NULL);
     signal_all(&f, SIGSTOP);
     r = filter(&f, ". == 1", "1");
-    assert_int_equal(r.err.code, ERR_INTERNAL);
+    assert_int_equal(r.err.code, ERR_BUSY);
     assert_non_null(strstr(r.err.msg, "no progress"));
     while (r.err.code != ERR_OK)
         r = filter(&f, ". == 1", "1");
     assert_true(r.truths[0]);
+    close_fixture(&f);
+}
+
+/* It has run for a moment, and its limit of processor time is far away. */
+static void an_expression_is_stopped_by_the_clock_as_well(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct pool_settings s = settings();
+    s.time_limit = (span){3600000};
+    s.wall_limit = (span){3000};
+    s.processes = 1;
+    open_with(&f, s);
+    while (filter(&f, "def f: f; f", NULL).err.code != ERR_OK)
+        ;
+    struct result r;
+    struct str input = STR("1");
+    assert_int_equal(ask(&f, EVAL_FILTER, "def f: f; f", "", &input, 1, &r).code, ERR_OK);
+    turn_for(&f, 500);
+    signal_all(&f, SIGSTOP);
+    wait_for(&f, &r);
+    assert_int_equal(r.err.code, ERR_UNPROCESSABLE);
+    assert_non_null(strstr(r.err.msg, "longer than 3000 ms by the clock"));
+    assert_true(r.spent.ms >= s.time_limit.ms);
+    close_fixture(&f);
+}
+
+/* Each payload is quick enough by the clock, all of them together are not. */
+static void what_is_left_for_the_request_counts_the_clock_as_well(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct pool_settings s = settings();
+    s.time_limit = (span){3600000};
+    s.wall_limit = (span){3600000};
+    s.processes = 1;
+    open_with(&f, s);
+    while (filter(&f, "def f: f; f", NULL).err.code != ERR_OK)
+        ;
+    struct result r;
+    struct str input = STR("1");
+    struct eval_request req = {.kind = EVAL_FILTER,
+                               .left = {1000},
+                               .exprs = {STR("def f: f; f"), STR("")},
+                               .inputs = &input,
+                               .count = 1,
+                               .done = on_done,
+                               .ctx = &r};
+    r = (struct result){0};
+    assert_int_equal(evaluator_submit(pool_evaluator(f.pool), &req).code, ERR_OK);
+    turn_for(&f, 200);
+    signal_all(&f, SIGSTOP);
+    wait_for(&f, &r);
+    assert_int_equal(r.err.code, ERR_UNPROCESSABLE);
+    assert_non_null(strstr(r.err.msg, "in total"));
     close_fixture(&f);
 }
 
@@ -609,6 +665,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_endless_loop_is_stopped_and_others_go_on),
         cmocka_unit_test(time_in_which_a_helper_does_not_run_does_not_count),
         cmocka_unit_test(a_helper_that_never_runs_is_replaced),
+        cmocka_unit_test(an_expression_is_stopped_by_the_clock_as_well),
+        cmocka_unit_test(what_is_left_for_the_request_counts_the_clock_as_well),
         cmocka_unit_test(too_much_memory_is_refused),
         TEST(nesting_that_breaks_jq_is_an_error),
         cmocka_unit_test(a_payload_that_is_too_large_is_refused),
