@@ -42,14 +42,27 @@ static int64_t write_stamp(char *out, size_t size)
     return ts.tv_sec;
 }
 
-static void write_fields_json(struct buf *line, const char *const *fields)
+static void write_members(struct buf *line, const char *const *fields)
 {
-    for (; fields && *fields; fields += 2) {
+    for (; *fields; fields += 2) {
         buf_byte(line, ',');
         json_write_string(line, str_from(fields[0]));
         buf_byte(line, ':');
         json_write_string(line, str_from(fields[1]));
     }
+}
+
+/* They are there twice: as members of the line, and together with the message in `fields`, where
+ * programs that read Zizq's log look for them. */
+static void write_fields_json(struct buf *line, const char *message, const char *const *fields)
+{
+    if (!fields)
+        return;
+    write_members(line, fields);
+    buf_lit(line, ",\"fields\":{\"message\":");
+    json_write_string(line, str_from(message));
+    write_members(line, fields);
+    buf_byte(line, '}');
 }
 
 static void emit(enum log_level level, const char *message, const char *const *fields)
@@ -60,7 +73,7 @@ static void emit(enum log_level level, const char *message, const char *const *f
     if (format_now == LOG_JSON) {
         buf_print(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", stamp, names[level]);
         json_write_string(&line, str_from(message));
-        write_fields_json(&line, fields);
+        write_fields_json(&line, message, fields);
         buf_lit(&line, "}\n");
     } else {
         buf_print(&line, "%s %-5s %s", stamp, names[level], message);

@@ -24,7 +24,7 @@ void log_to(void (*write_line)(struct str line, int64_t seconds));
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line with fields of its own, for programs that look for them: names and values in turn, ended
- * by NULL. */
+ * by NULL. In JSON they are members of the line, and of its member `fields`. */
 void log_fields(enum log_level level, const char *message, const char *const *fields);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)

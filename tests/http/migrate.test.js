@@ -80,6 +80,8 @@ describe('the log', () => {
         for (const line of listening) {
             assert.equal(line.scheme, 'http');
             assert.match(line.addr, /^127\.0\.0\.1:\d+$/);
+            const { api, addr, scheme } = line;
+            assert.deepEqual(line.fields, { message: 'listening', api, addr, scheme });
         }
         assert.equal(listening[1].addr, `127.0.0.1:${server.port}`);
     }));
