@@ -33,6 +33,33 @@ var (
 	ErrGiveBack = errors.New("given back")
 )
 
+// A GiveBack is ErrGiveBack with more to say.
+type GiveBack struct {
+	Message string    // why
+	ReadyAt time.Time // not before then is the job handed out again; zero: at once
+}
+
+func (g *GiveBack) Error() string {
+	if g.Message == "" {
+		return ErrGiveBack.Error()
+	}
+	return g.Message
+}
+
+// Is makes it ErrGiveBack for errors.Is.
+func (g *GiveBack) Is(target error) bool { return target == ErrGiveBack }
+
+func (g *GiveBack) members() map[string]any {
+	body := map[string]any{}
+	if g.Message != "" {
+		body["message"] = g.Message
+	}
+	if !g.ReadyAt.IsZero() {
+		body["ready_at"] = g.ReadyAt.UnixMilli()
+	}
+	return body
+}
+
 // An APIError is a refusal by the server.
 type APIError struct {
 	Status  int             // of HTTP

@@ -24,7 +24,7 @@ const (
 )
 
 // A Handler does a job. What it returns (JSON of at most 64 KiB) is the job's result, unless it is nil. An
-// error says how else the run ended: ErrGiveBack, *Failure, or any other. A panic is a failure, too.
+// error says how else the run ended: ErrGiveBack, *GiveBack, *Failure, or any other. A panic is a failure, too.
 type Handler func(ctx context.Context, job *Job) (any, error)
 
 // A Mux has handlers by type; use its Work as the handler.
@@ -175,6 +175,10 @@ func (w *Worker) outcome(ctx context.Context, job *Job) (verb string, body map[s
 	case err == nil:
 		return "success", map[string]any{"result": result}
 	case errors.Is(err, ErrGiveBack):
+		var told *GiveBack
+		if errors.As(err, &told) {
+			return "release", told.members()
+		}
 		return "release", map[string]any{}
 	case errors.Is(err, ErrLeaseLost):
 		return "", nil
@@ -239,7 +243,7 @@ func (w *Worker) report(job *Job, verb string, body map[string]any) {
 			return
 		case errors.As(err, &refused) && refused.final(), !errors.As(err, &refused) &&
 			!errors.As(err, &broken): // also what has no JSON
-			w.reportRefusal(job, verb, err)
+			w.reportRefusal(job, verb, body, err)
 			return
 		case tries > 0 && time.Now().After(job.leased()):
 			w.Log.Printf("job %s: its lease ran out before the report: %v", job.ID, err)
@@ -251,9 +255,12 @@ func (w *Worker) report(job *Job, verb string, body map[string]any) {
 }
 
 // reportRefusal: a report that the server does not take becomes a failure that it can take.
-func (w *Worker) reportRefusal(job *Job, verb string, err error) {
+func (w *Worker) reportRefusal(job *Job, verb string, said map[string]any, err error) {
 	w.Log.Printf("job %s: the report of its %s is refused: %v", job.ID, verb, err)
-	if verb == "release" {
+	if verb == "release" { // better at once than when the lease is over
+		if len(said) > 0 {
+			w.report(job, verb, map[string]any{})
+		}
 		return
 	}
 	body := map[string]any{"token": job.Token, "error_type": "ReportRefused",

@@ -53,11 +53,11 @@ func (b *bench) drain(handler Handler) {
 type seen struct {
 	JobData
 	Runs []struct {
-		Worker, Outcome, Message, Category, Subcategory string
-		ErrorType                                       string `json:"error_type"`
-		ExitCode                                        *int   `json:"exit_code"`
-		TerminationMessage                              string `json:"termination_message"`
-		RunMS                                           *int   `json:"run_ms"`
+		Worker, Outcome, Message, Category, Subcategory, Reason string
+		ErrorType                                               string `json:"error_type"`
+		ExitCode                                                *int   `json:"exit_code"`
+		TerminationMessage                                      string `json:"termination_message"`
+		RunMS                                                   *int   `json:"run_ms"`
 	}
 }
 
@@ -201,6 +201,30 @@ func TestAJobThatIsGivenBackHasNotFailed(t *testing.T) {
 	job := b.see(id)
 	same(t, "the job", []any{job.Status, job.Attempts, job.Runs[0].Outcome, job.Runs[1].Outcome},
 		[]any{"completed", 0, "returned", "completed"})
+}
+
+func TestAJobMayBeGivenBackForLater(t *testing.T) {
+	b := newBench(t)
+	id := b.add(NewJob{})
+	b.drain(func(context.Context, *Job) (any, error) {
+		return nil, &GiveBack{Message: "no disk", ReadyAt: century}
+	})
+	job := b.see(id)
+	same(t, "the job", []any{job.Status, job.ReadyAt, job.Attempts, job.Runs[0].Reason},
+		[]any{"scheduled", 4102531200000, 0, "scheduled again: the worker gave it back: no disk"})
+}
+
+func TestATimeThatIsRefusedDoesNotKeepAJobFromItsQueue(t *testing.T) {
+	b := newBench(t)
+	id := b.add(NewJob{})
+	b.drain(func(ctx context.Context, job *Job) (any, error) {
+		if job.Run == 0 {
+			return nil, &GiveBack{ReadyAt: time.UnixMilli(-1)}
+		}
+		return nil, nil
+	})
+	job := b.see(id)
+	same(t, "the runs", []any{job.Runs[0].Outcome, job.Runs[1].Outcome}, []any{"returned", "completed"})
 }
 
 func TestATraceGoesOn(t *testing.T) {

@@ -49,6 +49,7 @@ const struct catalog_row catalog[] = {
     {&pods_command, pods_main},
     {&top_command, top_main},
     HEADING("Changing jobs"),
+    {&release_command, release_main},
     {&retry_command, retry_main},
     {&cancel_command, cancel_main},
     {&patch_command, patch_main},

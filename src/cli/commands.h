@@ -14,7 +14,7 @@ extern const struct subcommand budgets_command, enqueue_command, work_command, e
     queue_command, retry_settings_command, create_command, apply_command, get_command,
     update_command, completion_command, events_command, compact_command, group_command,
     build_worker_command, pods_command, bridge_command, failures_command, workers_command,
-    operations_command, postgres_command, servers_command, step_down_command;
+    operations_command, postgres_command, servers_command, step_down_command, release_command;
 
 int bridge_main(int argc, char **argv);
 int build_worker_main(int argc, char **argv);
@@ -39,6 +39,7 @@ int audit_main(int argc, char **argv);
 /* The page of `tenax tls WORD`, or NULL. */
 const struct subcommand *tls_page(const char *word);
 int version_main(int argc, char **argv);
+int release_main(int argc, char **argv);
 int retry_main(int argc, char **argv);
 int cancel_main(int argc, char **argv);
 int patch_main(int argc, char **argv);

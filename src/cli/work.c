@@ -26,6 +26,9 @@ static const struct option_def options[] = {
      .help = "end a command that runs longer, and report a failure; 0: no limit"},
     {"kill-exit", "CODE", OPTION_INT, AT(kill_exit), .min = 1, .max = 255,
      .help = "exit code by which a command says that retrying is pointless: the job is dead"},
+    {"give-back-exit", "CODE", OPTION_INT, AT(give_back_exit), .min = 1, .max = 255,
+     .help = "exit code by which a command gives the job back, for the time in the file "
+             "TENAX_READY_AT if it has written one; the run does not count"},
     {"category-from", "TEXT", OPTION_CHOICE, AT(category_from),
      .choices = "stderr|termination-message",
      .help = "where a failing command names the failure's category, for retry policies: in "
@@ -79,6 +82,9 @@ const struct subcommand work_command = {
         "have changed, whenever the lease is renewed and at the end; the result when the command "
         "succeeds. TENAX_CHECKPOINT_IN contains the checkpoint of an earlier run of the job, "
         "or is empty. Write to a temporary file and rename it, so that no half is read.\n"
+        "A command that ends with the code of --give-back-exit may say in the file TENAX_READY_AT "
+        "when the job is to be handed out again: after a duration, as 10m, or at a time, as "
+        "2030-01-31T09:00:00Z; and why in TENAX_TERMINATION_MESSAGE.\n"
         "What a failing command has written to the file TENAX_TERMINATION_MESSAGE (up to 4 KiB) "
         "is "
         "its termination message, which rules of retry policies can match. A command killed by a "
@@ -94,7 +100,8 @@ const struct subcommand work_command = {
         "are signed if TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN (and "
         "TASKCLUSTER_CERTIFICATE) are set. Tasks run with the rights of whoever started the "
         "worker. --timeout is then the longest maxRunTime that a task may ask for; --queue, "
-        "--kill-exit, --category-from, --lease, --name and --node are for jobs only.",
+        "--kill-exit, --give-back-exit, --category-from, --lease, --name and --node are for jobs "
+        "only.",
     .examples = "  tenax work --queue mail -- ./send-mail\n"
                 "  tenax work --queue img --concurrency 4 --timeout 5m -- python3 resize.py\n"
                 "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to >> sent.txt'\n"
@@ -106,8 +113,8 @@ const struct subcommand work_command = {
 /* A flag that has no meaning without, or with, --taskcluster; variables are for both kinds. */
 static int refuse_flags(const struct work_args *args, const struct options *o)
 {
-    static const char *const for_jobs[] = {"queue", "kill-exit", "category-from",
-                                           "lease", "name",      "node"};
+    static const char *const for_jobs[] = {
+        "queue", "kill-exit", "give-back-exit", "category-from", "lease", "name", "node"};
     static const char *const for_tasks[] = {"task-queue", "worker-group", "worker-id", "poll-urls",
                                             "artifact-storage"};
     for (size_t i = 0; args->taskcluster && i < COUNT(for_jobs); i++)
@@ -135,6 +142,8 @@ static int check(const struct work_args *args, const struct options *o)
                                 "the names of queues, workers and nodes must be valid UTF-8");
     if (!o->rest_count)
         return subcommand_usage(&work_command, "which command? write it at the end, after '--'");
+    if (args->kill_exit && args->kill_exit == args->give_back_exit)
+        return subcommand_usage(&work_command, "--kill-exit and --give-back-exit name one code");
     if (args->lease.ms < 1000)
         return subcommand_usage(&work_command,
                                 "option '--lease': at least 1s, or every hiccup of the "
@@ -168,8 +177,11 @@ static int work(const struct work_args *args, const struct options *o, const cha
                                     .worker = args->name,
                                     .node = args->node,
                                     .seats = (size_t)args->concurrency};
-    struct executor_process_args by = {
-        .command = o->rest, .worker = args->name, .url = url, .kill_exit = args->kill_exit};
+    struct executor_process_args by = {.command = o->rest,
+                                       .worker = args->name,
+                                       .url = url,
+                                       .kill_exit = args->kill_exit,
+                                       .give_back_exit = args->give_back_exit};
     if (OPTION_GIVEN(o, struct work_args, category_from))
         by.category_from = args->category_from ? CATEGORY_MESSAGE : CATEGORY_STDERR;
     struct worker_args w = {.queues = args->queue,

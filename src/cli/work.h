@@ -12,7 +12,7 @@ struct work_args {
     const char *queue, *name, *node;
     int64_t concurrency;
     span lease, grace, timeout;
-    int64_t kill_exit;
+    int64_t kill_exit, give_back_exit;
     int category_from; /* index into stderr|termination-message */
     bool once, drain;
     bool taskcluster, poll_urls;

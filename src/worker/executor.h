@@ -33,6 +33,7 @@ struct executor_vt {
     void (*news_taken)(struct execution *x);
     void (*result)(struct execution *x, struct buf *members);
     void (*failure)(struct execution *x, span timeout, struct buf *members);
+    void (*giving_back)(struct execution *x, instant now, struct buf *members); /* may be NULL */
     void (*free)(struct execution *x);
     void (*close)(struct executor *e);
 };
@@ -50,6 +51,7 @@ struct execution {
     bool delivering; /* the work is done, and what it made is being handed over: that is not subject
                       * to the limit, and goes on when it is told to end; killing it ends that, too
                       */
+    bool returned;   /* after it has ended: it wants the job to be given back */
     bool decided;    /* after it has ended: it came to its result by itself, and the result stands
                       * even if it was told to end meanwhile */
 };
@@ -103,6 +105,13 @@ static inline void execution_result(struct execution *x, struct buf *members)
 static inline void execution_failure(struct execution *x, span timeout, struct buf *members)
 {
     x->vt->failure(x, timeout, members);
+}
+
+/* When the job may be handed out again, and why, of a run that wants it to be given back. */
+static inline void execution_giving_back(struct execution *x, instant now, struct buf *members)
+{
+    if (x->vt->giving_back)
+        x->vt->giving_back(x, now, members);
 }
 
 /* Frees it; a process that was not killed continues unattended. NULL is fine. */

@@ -111,7 +111,9 @@ static bool poll_child(struct execution *x, bool sweep)
     if (!child_reap(c, sweep))
         return false;
     x->ended = c->ended;
+    int64_t back = process_of(x)->owner->args->give_back_exit;
     x->succeeded = WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
+    x->returned = back && WIFEXITED(c->status) && WEXITSTATUS(c->status) == back;
     return true;
 }
 
@@ -163,6 +165,12 @@ static void failure(struct execution *x, span timeout, struct buf *members)
     add_category(p, members);
 }
 
+static void giving_back(struct execution *x, instant now, struct buf *members)
+{
+    notes_write_ready_at(&process_of(x)->notes, now, members);
+    notes_write_why(&process_of(x)->notes, members);
+}
+
 static void close_executor(struct executor *e)
 {
     struct executor_process *x = (struct executor_process *)e;
@@ -180,6 +188,7 @@ struct err executor_process_new(const struct executor_process_args *args, struct
                                           .news_taken = news_taken,
                                           .result = result,
                                           .failure = failure,
+                                          .giving_back = giving_back,
                                           .free = process_free,
                                           .close = close_executor};
     struct executor_process *x = ALLOC(struct executor_process);

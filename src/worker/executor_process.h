@@ -15,6 +15,7 @@ struct executor_process_args {
     char *const *command;
     const char *worker, *url; /* for the command's environment */
     int64_t kill_exit;        /* exit code that kills the job; 0: none */
+    int64_t give_back_exit;   /* exit code that gives it back; 0: none */
     enum executor_category category_from;
 };
 

@@ -9,13 +9,18 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/duration.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "client/when.h"
 #include "worker/report.h"
 
 #define CHECKPOINT_IN     "checkpoint.in"
 #define RESULT            "result"
 #define MESSAGE           "termination-message"
+#define READY_AT          "ready-at"
+#define READY_AT_MAX      100
+#define EPOCH_MS_MIN      INT64_C(100000000000) /* 1973: a smaller number is meant otherwise */
 #define PATH_ROOM         (NOTES_DIR_MAX + 24)
 #define PROGRESS_MAX      4096
 #define PROGRESS_NOTE_MAX 1000
@@ -89,7 +94,7 @@ struct err notes_open(struct notes *n, const char *base, struct str id, int64_t 
 
 void notes_close(struct notes *n)
 {
-    static const char *const names[] = {CHECKPOINT_IN, RESULT, MESSAGE};
+    static const char *const names[] = {CHECKPOINT_IN, RESULT, MESSAGE, READY_AT};
     char path[PATH_ROOM];
     if (!n->dir[0])
         return;
@@ -110,7 +115,7 @@ void notes_environment(const struct notes *n, struct arena *a, char *env[NOTES_V
     static const char *const names[NOTES_VARIABLES][2] = {
         {"TENAX_CHECKPOINT_IN", CHECKPOINT_IN}, {"TENAX_CHECKPOINT_OUT", "checkpoint.out"},
         {"TENAX_PROGRESS", "progress"},         {"TENAX_RESULT", RESULT},
-        {"TENAX_TERMINATION_MESSAGE", MESSAGE},
+        {"TENAX_TERMINATION_MESSAGE", MESSAGE}, {"TENAX_READY_AT", READY_AT},
     };
     for (size_t i = 0; i < NOTES_VARIABLES; i++) {
         char path[PATH_ROOM];
@@ -279,4 +284,44 @@ void notes_write_message(const struct notes *n, struct buf *body)
     if (notes_read_message(n, &text))
         report_text(body, "termination_message", report_cut(buf_view(&text), NOTES_MESSAGE_MAX));
     buf_fini(&text);
+}
+
+void notes_write_why(const struct notes *n, struct buf *body)
+{
+    struct buf text = {0};
+    if (notes_read_message(n, &text))
+        report_text(body, "message", report_cut(buf_view(&text), NOTES_MESSAGE_MAX));
+    buf_fini(&text);
+}
+
+/* A bare number of seconds would be a time in 1970, that is at once. */
+static bool parse_ready_at(struct str text, instant now, instant *t)
+{
+    span d;
+    if (when_parse(text, t))
+        return t->ms >= EPOCH_MS_MIN;
+    if (duration_parse(text, &d).code != ERR_OK)
+        return false;
+    *t = instant_add(now, d);
+    return true;
+}
+
+void notes_write_ready_at(const struct notes *n, instant now, struct buf *body)
+{
+    char path[PATH_ROOM];
+    struct buf b = {0};
+    struct stat st;
+    instant t;
+    path_of(n, READY_AT, path);
+    if (n->dir[0] && read_file(path, READY_AT_MAX, &b, &st) && b.len) {
+        struct str text = buf_view(&b);
+        while (text.len && strchr(" \t\r\n", text.at[text.len - 1]))
+            text.len--;
+        if (parse_ready_at(text, now, &t))
+            buf_print(body, ",\"ready_at\":%" PRId64, t.ms);
+        else
+            complain(READY_AT, "it must be a duration with its unit, as 10m, or a time, as "
+                               "2030-01-31T09:00:00Z");
+    }
+    buf_fini(&b);
 }

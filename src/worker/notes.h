@@ -10,9 +10,10 @@
  *   TENAX_PROGRESS        a number from 0 to 1 and, after a space, a note
  *   TENAX_RESULT          the result that a successful run stores with the job
  *   TENAX_TERMINATION_MESSAGE  the reason of a failure, which rules of retry policies can match
+ *   TENAX_READY_AT        when a job that is given back may be handed out again
  *
- * The last four do not exist until the command creates them. They are read when they have changed
- * or, in the case of the last two, at the end. A JSON object, array, number or literal is sent as
+ * The last five do not exist until the command creates them. They are read when they have changed
+ * or, in the case of the last three, at the end. A JSON object, array, number or literal is sent as
  * such; anything else as a string, so that a checkpoint comes back as it was written. */
 
 #include <sys/stat.h>
@@ -20,8 +21,9 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/units.h"
 
-#define NOTES_VARIABLES   5
+#define NOTES_VARIABLES   6
 #define NOTES_DIR_MAX     300
 #define NOTES_VALUE_MAX   65536 /* bytes of JSON that the server accepts */
 #define NOTES_MESSAGE_MAX 4096  /* bytes of a termination message, as in Kubernetes */
@@ -56,6 +58,10 @@ void notes_write_result(const struct notes *n, struct buf *body);
 void notes_write_message(const struct notes *n, struct buf *body);
 /* Adds its raw text; false if there is none. */
 bool notes_read_message(const struct notes *n, struct buf *text);
+/* Adds the same as `,"message":…`, why the job is given back. */
+void notes_write_why(const struct notes *n, struct buf *body);
+/* Adds `,"ready_at":…` if the command left a time, or a duration from now on. */
+void notes_write_ready_at(const struct notes *n, instant now, struct buf *body);
 /* Removes the folder. */
 void notes_close(struct notes *n);
 

@@ -122,6 +122,9 @@ static void conclude(struct slot *s)
         set_free(s);
     } else if (!timeout && s->execution->succeeded) {
         begin_report(s, SOURCE_SUCCESS);
+    } else if (!timeout && s->execution->returned) {
+        execution_giving_back(s->execution, when_now(), &s->members);
+        begin_report(s, SOURCE_RELEASE);
     } else if (s->ending == ENDING_STOP && !s->execution->decided) {
         begin_report(s, SOURCE_RELEASE);
     } else {
@@ -204,6 +207,23 @@ static void tell_failure(struct slot *s, struct str answer)
     buf_fini(&more);
 }
 
+/* Since when it may be handed out again, if the command has said so. */
+static void tell_return(struct slot *s)
+{
+    struct str members = buf_view(&s->members);
+    struct buf body = {0}, more = {0};
+    buf_print(&body, "{%.*s}", members.len ? (int)members.len - 1 : 0, members.at + 1);
+    struct str at = view_get(buf_view(&body), "ready_at");
+    buf_lit(&more, "returned unfinished to its queue");
+    if (at.len) {
+        buf_lit(&more, ", ready ");
+        when_relative(&more, view_time(buf_view(&body), "ready_at"), when_now());
+    }
+    tell(s, TABLE_WAIT, "back", buf_view(&more));
+    buf_fini(&body);
+    buf_fini(&more);
+}
+
 static void report_taken(struct slot *s, struct str answer)
 {
     struct worker *w = s->worker;
@@ -215,7 +235,7 @@ static void report_taken(struct slot *s, struct str answer)
         tell_failure(s, answer);
     } else {
         w->released++;
-        tell(s, TABLE_WAIT, "back", STR("returned unfinished to its queue"));
+        tell_return(s);
     }
     set_free(s);
 }

@@ -15,7 +15,7 @@ const { Server, begin, makeDir, ownAddress, queueName, run, until, useServer } =
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'audit', 'backup', 'restore', 'check', 'compact', 'tls', 'token', 'enqueue', 'events', 'work', 'crons', 'cron',
-    'jobs', 'job', 'explain', 'failures', 'group', 'queues', 'workers', 'operations', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
+    'jobs', 'job', 'explain', 'failures', 'group', 'queues', 'workers', 'operations', 'release', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
     'policy', 'postgres', 'queue', 'budgets', 'bridge', 'build-worker', 'executor', 'pods', 'retry-settings', 'servers', 'step-down', 'top', 'version',
     'completion'];
 
@@ -335,6 +335,44 @@ describe('tenax work', () => {
         await tenax(['work', '--queue', queue, '--once', '--kill-exit', '9', '--', 'sh', '-c', 'exit 8'],
             { code: 1 });
         assert.equal((await server.job(other.id)).status, 'scheduled');
+    });
+
+    it('gives_a_job_back_for_later_if_its_command_says_so', async () => {
+        const { id, queue } = await server.enqueue({ queue: queueName() });
+        const end = await tenax(['work', '--queue', queue, '--once', '--give-back-exit', '7', '--', 'sh', '-c',
+            'echo 2h > "$TENAX_READY_AT"; echo no disk > "$TENAX_TERMINATION_MESSAGE"; exit 7']);
+        assert.match(end.stderr, /back .*ready in 1 h 59 min|back .*ready in 2 h/);
+        const job = await server.job(id);
+        assert.deepEqual([job.status, job.attempts], ['scheduled', 0]);
+        assert.ok(Math.abs(job.ready_at - Date.now() - 7200000) < 600000);
+        assert.match((await server.runs(id))[0].reason, /gave it back: no disk/);
+
+        const other = await server.enqueue({ queue });
+        const bare = await tenax(['work', '--queue', queue, '--once', '--give-back-exit', '7', '--', 'sh', '-c',
+            'echo 60 > "$TENAX_READY_AT"; exit 7']);
+        assert.match(bare.stderr, /ready-at is not sent: it must be a duration with its unit/);
+        assert.equal((await server.job(other.id)).status, 'ready');
+        const both = await tenax(['work', '--queue', queue, '--kill-exit', '7', '--give-back-exit', '7', '--', 'true'],
+            { code: 2 });
+        assert.match(both.stderr, /name one code/);
+    });
+
+    it('is_given_back_by_hand_at_once_or_for_later', async () => {
+        const { id, queue } = await server.enqueue({ queue: queueName() });
+        const first = await server.claimOne(queue);
+        const stale = await tenax(['release', id, '--run-token', '0123456789abcdef'], { code: 1 });
+        assert.match(stale.stderr, /stale_token/);
+        const end = await tenax(['release', id, '--run-token', first.token, '--delay', '1h', '--message', 'no disk']);
+        assert.match(end.stdout, new RegExp(`^${id} is given back; ready in`));
+        assert.equal((await server.job(id)).status, 'scheduled');
+        assert.match((await server.runs(id))[0].reason, /gave it back: no disk/);
+        await server.patch(`/jobs/${id}`, { ready_at: null });
+        await server.claimOne(queue);
+        await tenax(['release', id, '--run', '1', '--at', '2100-01-02T00:00:00Z']);
+        assert.equal((await server.job(id)).ready_at, 4102531200000);
+        for (const [args, sentence] of [[['--delay', '1s', '--at', '1'], /exclude each other/],
+            [['--at', 'soon'], /'soon' is not a time/]])
+            assert.match((await tenax(['release', id, ...args], { code: 2 })).stderr, sentence);
     });
 
     it('says_the_category_that_the_command_has_found', async () => {

@@ -13,7 +13,7 @@ const { RIGHTS, bearer, create } = require('./access');
 
 // Commands that send no request as a user of the server, or are tested with what they need.
 const ELSEWHERE = ['serve', 'restore', 'check', 'postgres', 'tls', 'completion', 'executor', 'build-worker',
-    'bridge', 'pods', 'top'];
+    'bridge', 'pods', 'top', 'release'];
 
 const queueOf = (name, concurrency) => JSON.stringify({ apiVersion: 'tenax.dev/v1', kind: 'Queue',
     metadata: { name }, spec: { concurrency } });

@@ -174,6 +174,29 @@ describe('a gang', () => {
         await enqueue(server, queue, { ...gang, cardinality: 5 }, 1);
     });
 
+    it('waits_as_a_whole_for_a_member_that_is_given_back_for_later', async () => {
+        const queue = queueName(), later = Date.now() + 3600000;
+        const gang = newGang(2);
+        const ids = await enqueue(server, queue, gang, 2);
+        const jobs = await claim(server, queue, 9);
+        const [one, other] = jobs;
+        await server.post(`/jobs/${one.id}/release`, { token: one.token, ready_at: later });
+        assertError(await server.post(`/jobs/${other.id}/release`, { token: other.token }), 409, 'stale_gang');
+        for (const signal of [null, 'SIGKILL']) {
+            if (signal) {
+                await server.signal(signal);
+                await server.start();
+            }
+            for (const { id } of jobs) {
+                const job = await server.job(id);
+                assert.deepEqual([job.status, job.ready_at, job.attempts], ['scheduled', later, 0]);
+            }
+            assert.deepEqual(await claim(server, queue, 9), []);
+        }
+        await server.patch(`/jobs?id=${ids.join(',')}`, { ready_at: null });
+        assert.deepEqual(idsOf(await claim(server, queue, 9)), ids.sort());
+    });
+
     it('is_refused_where_it_makes_no_sense', async () => {
         const post = (fields) => server.post('/jobs', {
             queue: 'q', type: 't', payload: null, ...fields,

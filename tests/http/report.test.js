@@ -487,6 +487,27 @@ describe('the runs of a job', () => {
         assert.equal((await server.job(id)).status, 'ready', 'a time that is over is now');
     });
 
+    for (const how of ['lease', 'stream'])
+        it(`that_is_given_back_for_later_waits_over_a_restart_if_a_${how}_held_it`, async () => {
+            const queue = queueName(), later = Date.now() + 3600000;
+            const { id } = await server.enqueue({ queue });
+            const taker = how === 'stream' && await server.take(`?queue=${queue}`);
+            const { token } = taker ? await taker.next() : await server.claimOne(queue);
+            assert.equal((await server.post(`/jobs/${id}/release`, { token, ready_at: later })).status, 204);
+            taker?.close?.();
+            for (const signal of [null, 'SIGKILL']) {
+                if (signal) {
+                    await server.signal(signal);
+                    await server.start();
+                }
+                const job = await server.job(id);
+                assert.deepEqual([job.status, job.ready_at, job.attempts], ['scheduled', later, 0]);
+                assert.equal((await server.runs(id))[0].outcome, 'returned');
+            }
+            await server.patch(`/jobs/${id}`, { ready_at: Date.now() + 300 });
+            assert.equal((await server.claimOne(queue, { wait_ms: 20000 })).id, id);
+        });
+
     it('tell_every_attempt_its_outcome_and_why', async () => {
         const queue = queueName();
         const { id } = await server.enqueue({ queue, retention: { completed_ms: 60000 } });

@@ -98,8 +98,16 @@ export function apiError(status, body) {
 /** The run is not this worker's any more; a handler lets it pass through. */
 export class LeaseLost extends TenaxError {}
 
-/** Thrown by a handler: the job goes back to its queue, and the run does not count. */
-export class GiveBack extends TenaxError {}
+/**
+ * Thrown by a handler: the job goes back to its queue, and the run does not count. With `ready_at` (a Date
+ * or milliseconds since 1970) it is not handed out again before then.
+ */
+export class GiveBack extends TenaxError {
+    constructor(message, { cause, ready_at: readyAt } = {}) {
+        super(message, cause === undefined ? undefined : { cause });
+        this.ready_at = readyAt;
+    }
+}
 
 /**
  * Thrown by a handler: the run failed, and this is what is known about it. The members are those of a

@@ -191,8 +191,14 @@ export class ServerError extends ApiError {}
 
 /** The run is not this worker's any more. */
 export class LeaseLost extends TenaxError {}
-/** Thrown by a handler: the job goes back to its queue, and the run does not count. */
-export class GiveBack extends TenaxError {}
+/**
+ * Thrown by a handler: the job goes back to its queue, and the run does not count. With `ready_at` it is
+ * not handed out again before then.
+ */
+export class GiveBack extends TenaxError {
+    constructor(message?: string, members?: { ready_at?: number | Date; cause?: unknown });
+    readonly ready_at?: number | Date;
+}
 
 /** What is known about a failure, by the names of docs/api.md. */
 export interface FailureMembers {

@@ -243,7 +243,7 @@ export class Worker {
             return ['success', result === undefined ? {} : { result }];
         } catch (err) {
             if (err instanceof GiveBack)
-                return ['release', {}];
+                return ['release', members({ message: err.message || undefined, ready_at: err.ready_at })];
             if (err instanceof LeaseLost)
                 return [null, {}];
             return ['failure', this.#failure(job, err)];
@@ -287,7 +287,7 @@ export class Worker {
                 }
                 // Also what has no JSON, as a BigInt.
                 if (isFinal(err) || err instanceof TypeError) {
-                    await this.#reportRefusal(job, verb, err);
+                    await this.#reportRefusal(job, verb, body, err);
                     return;
                 }
                 if (tries && job._leaseEnd <= performance.now()) {
@@ -301,10 +301,13 @@ export class Worker {
     }
 
     // A report that the server does not take becomes a failure that it can take.
-    async #reportRefusal(job, verb, error) {
+    async #reportRefusal(job, verb, body, error) {
         this.#log.error(`job ${job.id}: the report of its ${verb} is refused: ${error.message}`);
-        if (verb === 'release')
+        if (verb === 'release') { // better at once than when the lease is over
+            if (Object.keys(body).length)
+                await this.#report(job, verb, {});
             return;
+        }
         try {
             await this.client.request('POST', `/jobs/${job.id}/failure`, {
                 token: job.data.token, message: `the report was refused: ${error.message}`,

@@ -114,6 +114,26 @@ describe('a worker', () => {
         assert.deepEqual(job.runs.map((run) => run.outcome), ['returned', 'completed']);
     });
 
+    it('gives_back_for_later', async () => {
+        const id = await enqueue();
+        await drain(() => {
+            throw new tenax.GiveBack('no disk', { ready_at: new Date('2100-01-02T00:00:00Z') });
+        });
+        const job = await get(id);
+        assert.deepEqual([job.status, job.ready_at, job.attempts], ['scheduled', 4102531200000, 0]);
+        assert.match(job.runs[0].reason, /gave it back: no disk/);
+    });
+
+    it('gives_back_also_with_a_time_that_is_refused', async () => {
+        const times = ['soon', new Date(NaN)];
+        const id = await enqueue();
+        await drain((job) => {
+            if (job.run < times.length)
+                throw new tenax.GiveBack(undefined, { ready_at: times[job.run] });
+        }, { leaseMs: 600000 });
+        assert.deepEqual((await get(id)).runs.map((run) => run.outcome), ['returned', 'returned', 'completed']);
+    });
+
     it('lets_a_trace_go_on', async () => {
         const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
         const seen = [];

@@ -134,7 +134,16 @@ class LeaseLost(TenaxError):
 
 
 class GiveBack(TenaxError):
-    """Raised by a handler: the job goes back to its queue, and the run does not count."""
+    """Raised by a handler: the job goes back to its queue, and the run does not count.
+
+    ``message`` says why; with ``ready_at`` (a ``datetime`` or milliseconds since 1970) the job is
+    not handed out again before then.
+    """
+
+    def __init__(self, message: str = "", *, ready_at: Any = None):
+        super().__init__(*([message] if message else []))
+        self.message = message
+        self.ready_at = ready_at
 
 
 class Failure(TenaxError):

@@ -174,8 +174,9 @@ class Worker:
         try:
             result = self._find_handler(job)(job)
             return "success", {} if result is None else {"result": result}
-        except GiveBack:
-            return "release", {}
+        except GiveBack as e:
+            told = {"message": e.message or None, "ready_at": milliseconds(e.ready_at)}
+            return "release", {name: value for name, value in told.items() if value is not None}
         except LeaseLost:
             return None, {}
         except Failure as e:
@@ -220,10 +221,10 @@ class Worker:
                 return
             except (ApiError, ConnectionFailed) as e:
                 if is_final(e):
-                    return self._refused(job, verb, e)
+                    return self._refused(job, verb, body, e)
                 error: Exception = e
             except (TypeError, ValueError, RecursionError) as e:  # what has no JSON
-                return self._refused(job, verb, e)
+                return self._refused(job, verb, body, e)
             if tries and job._lease_end <= time.monotonic():
                 log.warning("job %s: its lease ran out before the report: %s", job.id, error)
                 return
@@ -231,11 +232,13 @@ class Worker:
             time.sleep(backoff(tries))
             tries += 1
 
-    def _refused(self, job: Job, verb: str, error: Exception) -> None:
+    def _refused(self, job: Job, verb: str, body: Dict[str, Any], error: Exception) -> None:
         """A report that the server does not take becomes a failure that it can take."""
         log.error("job %s: the report of its %s is refused: %s", job.id, verb, error)
-        if verb == "release":
+        if verb == "release" and not body:
             return
+        if verb == "release":  # better at once than when the lease is over
+            return self._report(job, verb, {})
         try:
             self.client.request("POST", f"/jobs/{job.id}/failure", {
                 "token": job.data["token"], "message": f"the report was refused: {error}",

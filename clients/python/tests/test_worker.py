@@ -115,6 +115,27 @@ class Working(unittest.TestCase):
         self.assertEqual((job["status"], job["attempts"]), ("completed", 0))
         self.assertEqual([run["outcome"] for run in job["runs"]], ["returned", "completed"])
 
+    def test_a_job_may_be_given_back_for_later(self):
+        later = datetime.datetime(2100, 1, 2, tzinfo=datetime.timezone.utc)
+
+        def handler(job):
+            raise tenax.GiveBack("no disk", ready_at=later)
+        id = self.enqueue()
+        self.drain(handler)
+        job = self.get(id)
+        self.assertEqual((job["status"], job["ready_at"], job["attempts"]),
+                         ("scheduled", 4102531200000, 0))
+        self.assertIn("gave it back: no disk", job["runs"][0]["reason"])
+
+    def test_a_time_that_is_refused_does_not_keep_a_job_from_its_queue(self):
+        def handler(job):
+            if job.run == 0:
+                raise tenax.GiveBack(ready_at="soon")
+        id = self.enqueue()
+        self.drain(handler, lease=600)
+        self.assertEqual([run["outcome"] for run in self.get(id)["runs"]],
+                         ["returned", "completed"])
+
     def test_a_trace_goes_on(self):
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         seen = []

@@ -130,6 +130,20 @@ class TestWorker < Minitest::Test
     assert_equal(%w[returned completed], job["runs"].map { |run| run["outcome"] })
   end
 
+  def test_a_job_may_be_given_back_for_later
+    id = enqueue
+    drain { raise Tenax::GiveBack.new("no disk", ready_at: Time.utc(2100, 1, 2)) }
+    job = get(id)
+    assert_equal ["scheduled", 4_102_531_200_000, 0], job.values_at("status", "ready_at", "attempts")
+    assert_includes job["runs"][0]["reason"], "gave it back: no disk"
+  end
+
+  def test_a_time_that_is_refused_does_not_keep_a_job_from_its_queue
+    id = enqueue
+    drain { |job| raise Tenax::GiveBack.new(ready_at: "soon") if job.run.zero? }
+    assert_equal(%w[returned completed], get(id)["runs"].map { |run| run["outcome"] })
+  end
+
   def test_a_trace_goes_on
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     seen = []

@@ -117,8 +117,22 @@ module Tenax
   # The run is not this worker's any more; a handler lets it pass through.
   class LeaseLost < Error; end
 
-  # Raised by a handler: the job goes back to its queue, and the run does not count.
-  class GiveBack < Error; end
+  # Raised by a handler: the job goes back to its queue, and the run does not count. With +ready_at+ (a
+  # Time or milliseconds since 1970) it is not handed out again before then.
+  class GiveBack < Error
+    attr_reader :ready_at
+
+    def initialize(message = nil, ready_at: nil)
+      super(message)
+      @said = message
+      @ready_at = ready_at
+    end
+
+    # The members of the report.
+    def members
+      { message: @said, ready_at: @ready_at }.compact
+    end
+  end
 
   # Raised by a handler: the run failed, and this is what is known about it. The members are those of a
   # failure in docs/api.md: +error_type+, +exit_code+, +category+, +subcategory+, +kill+, +retry_at+ (a

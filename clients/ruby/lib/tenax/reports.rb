@@ -18,8 +18,10 @@ module Tenax
     def outcome(job, handler)
       result = handler.call(job)
       ["success", result.nil? ? {} : { result: result }]
-    rescue GiveBack
-      ["release", {}]
+    rescue GiveBack => e
+      told = e.members
+      told[:message] = text(told[:message].to_s) if told[:message]
+      ["release", Client.members(told)]
     rescue LeaseLost
       [nil, {}]
     rescue Exception => e # an exit, too: it ends the run, not the worker
@@ -70,7 +72,7 @@ module Tenax
       @log.warn("job #{job.id}: the run was over when it was reported#{earlier}: #{e.message}")
       true
     rescue ApiError, ConnectionFailed => e
-      return refused(job, verb, e) if e.is_a?(ApiError) && e.final?
+      return refused(job, verb, body, e) if e.is_a?(ApiError) && e.final?
       if job.lease_end > now || tries.zero?
         @log.warn("job #{job.id}: the report of its #{verb} is sent again: #{e.message}")
         return false
@@ -78,13 +80,16 @@ module Tenax
       @log.warn("job #{job.id}: its lease ran out before the report: #{e.message}")
       true
     rescue JSON::GeneratorError, EncodingError, SystemStackError => e
-      refused(job, verb, e)
+      refused(job, verb, body, e)
     end
 
     # A report that the server does not take becomes a failure that it can take.
-    def refused(job, verb, error)
+    def refused(job, verb, body, error)
       @log.error("job #{job.id}: the report of its #{verb} is refused: #{error.message}")
-      return true if verb == "release"
+      if verb == "release" # better at once than when the lease is over
+        report(job, verb, {}) unless body.empty?
+        return true
+      end
 
       @worker.client.request("POST", "/jobs/#{job.id}/failure", {
         token: job.token, message: text("the report was refused: #{error.message}"),
