@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/filter.h"
@@ -14,7 +15,7 @@
 struct change_args {
     struct client_args client;
     struct filter_args filter;
-    bool dry_run, everything, completed;
+    bool dry_run, everything, completed, yes;
     int64_t rate;
     int64_t canary; /* 0: none */
     const char *set;
@@ -30,6 +31,8 @@ struct change_args {
          .help = "all jobs; without it, ids or at least one of the options above are required"},   \
         {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),                                              \
          .help = "change nothing; say how many jobs would be changed, and show some of them"},     \
+        {"yes", NULL, OPTION_SWITCH, AT(yes),                                                      \
+         .help = "do not ask, as a terminal is asked before more than 1,000 jobs are changed"},    \
     {                                                                                              \
         "undo", "DURATION", OPTION_SPAN, AT(undo),                                                 \
             .help = "for so long the change can be undone: it prints the operation for "           \
@@ -194,21 +197,84 @@ static void print_canaries(struct client *c, struct str answer)
         printf("  %.*s\n", STR_ARG(view_text(&c->arena, job, "id")));
 }
 
-static int change_many(struct client *c, const struct change *ch, const struct change_args *args)
+static void many_path(struct buf *path, struct client *c, const struct change *ch,
+                      const struct change_args *args)
 {
+    buf_str(path, str_from(ch->many));
+    filter_query(path, &args->filter, c->now);
+}
+
+/* Beyond so many it takes a while, and an oversight cannot be mended one by one. */
+#define ASK_ABOVE  1000
+#define UNDO_HOURS 1
+
+/* One line of the terminal; 'n' for none. */
+static char read_choice(void)
+{
+    char line[16] = "";
+    if (!fgets(line, sizeof line, stdin))
+        return 'n';
+    if (!strchr(line, '\n'))
+        for (int byte = getchar(); byte != '\n' && byte != EOF;)
+            byte = getchar();
+    return line[0] == 'Y' ? 'y' : line[0] == 'U' ? 'u' : line[0];
+}
+
+/* False if whoever sits there does not want it. They may choose that it can be undone. */
+static bool ask(const struct change *ch, struct change_args *args, int64_t count)
+{
+    bool offers = !args->undo.ms && !args->canary;
+    fprintf(stderr, "%lld jobs would be %s. ", (long long)count, ch->number);
+    if (args->undo.ms)
+        fprintf(stderr, "That can be undone afterwards. ");
+    fprintf(stderr,
+            offers ? "Go on? y: yes, u: so that it can be undone for %d h, N: no "
+                   : "Go on? [y/N] ",
+            UNDO_HOURS);
+    fflush(stderr);
+    char choice = read_choice();
+    if (offers && choice == 'u')
+        args->undo = (span){(int64_t)UNDO_HOURS * 3600 * 1000};
+    return choice == 'y' || (offers && choice == 'u');
+}
+
+/* Counts them first, and asks; CLI_OK to go on. Only where somebody can answer. */
+static int ask_first(struct client *c, const struct change *ch, struct change_args *args)
+{
+    if (args->dry_run || args->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return CLI_OK;
+    struct buf path = {0};
+    int64_t count;
+    many_path(&path, c, ch, args);
+    client_query(&path, "dry_run", "true");
+    set_body(c, args);
+    int code = client_ask(c, ch->method, client_path(&path));
+    buf_fini(&path);
+    if (code != CLI_OK || !view_int(client_answer(c), "count", &count) || count <= ASK_ABOVE)
+        return code;
+    if (ask(ch, args, count))
+        return CLI_OK;
+    fprintf(stderr, "nothing was changed\n");
+    return CLI_REFUSED;
+}
+
+static int change_many(struct client *c, const struct change *ch, struct change_args *args)
+{
+    int code = ask_first(c, ch, args);
+    if (code != CLI_OK)
+        return code;
     struct buf path = {0};
     char rate[24], undo[24], canary[24];
     snprintf(canary, sizeof canary, "%lld", (long long)args->canary);
     snprintf(rate, sizeof rate, "%lld", (long long)args->rate);
     snprintf(undo, sizeof undo, "%lldms", (long long)args->undo.ms);
-    buf_str(&path, str_from(ch->many));
-    filter_query(&path, &args->filter, c->now);
+    many_path(&path, c, ch, args);
     client_query(&path, "rate", args->rate ? rate : NULL);
     client_query(&path, "canary", args->canary ? canary : NULL);
     client_query(&path, "undo", args->undo.ms ? undo : NULL);
     client_query(&path, "dry_run", args->dry_run ? "true" : NULL);
     set_body(c, args);
-    int code = client_ask(c, ch->method, client_path(&path));
+    code = client_ask(c, ch->method, client_path(&path));
     buf_fini(&path);
     if (code != CLI_OK)
         return code;
@@ -264,6 +330,8 @@ static int check_args(const struct change *ch, const struct change_args *args, i
                                 "--canary goes with options that select jobs, not with ids");
     if (args->canary && args->undo.ms)
         return subcommand_usage(ch->page, "either --canary or --undo, not both");
+    if (ids && args->yes)
+        return subcommand_usage(ch->page, "--yes goes with options that select jobs, not with ids");
     if (ids && args->undo.ms)
         return subcommand_usage(ch->page,
                                 "--undo goes with options that select jobs, not with ids");

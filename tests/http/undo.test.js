@@ -5,8 +5,9 @@
 // left as it is.
 
 const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
 const { describe, it } = require('node:test');
-const { Server, assertError, jobOf, queueName, repeat, run, until, useServer } = require('./harness');
+const { BIN, Server, assertError, jobOf, queueName, repeat, run, until, useServer } = require('./harness');
 const { guarded } = require('./access');
 
 // A change with an undo: the operation's id.
@@ -51,6 +52,75 @@ async function complete(server, queue) {
 async function gone(server, id) {
     assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
 }
+
+// The command in a terminal of its own, where somebody types the answer: {code, said}.
+function inTerminal(server, args, answer) {
+    const line = [BIN, ...args, '--url', server.url()].map((word) => `'${word}'`).join(' ');
+    const child = spawn('script', ['-qefc', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    let said = '', asked = false;
+    child.stdout.on('data', (bytes) => {
+        said += bytes;
+        if (!asked && /(no|\[y\/N\]) $/.test(said)) {
+            asked = true;
+            child.stdin.write(`${answer}\n`);
+        }
+    });
+    return new Promise((resolve, reject) => {
+        child.on('error', reject);
+        child.on('close', (code) => resolve({ code, said, asked }));
+    });
+}
+
+describe('a change of more than a thousand jobs in a terminal', () => {
+    const server = useServer();
+    const count = async (queue, more = '') => (await server.get(`/jobs/count?queue=${queue}${more}`)).json.count;
+    const fill = (queue, n) => server.enqueueMany(Array.from({ length: n }, () => ({ queue, type: 't', payload: 1 })));
+
+    it('asks_first_and_changes_nothing_unless_told_to', async () => {
+        const queue = queueName();
+        await fill(queue, 1001);
+        for (const answer of ['n', '', 'x']) {
+            const { code, said, asked } = await inTerminal(server, ['delete', '--queue', queue], answer);
+            assert.deepEqual([code, asked], [1, true], said);
+            assert.match(said, /1001 jobs would be deleted\. Go on\?/);
+            assert.match(said, /nothing was changed/);
+        }
+        assert.equal(await count(queue), 1001);
+        const canceled = await inTerminal(server, ['cancel', '--queue', queue], 'y');
+        assert.deepEqual([canceled.code, canceled.asked], [0, true], canceled.said);
+        assert.match(canceled.said, /1001 jobs canceled/);
+        const again = ['retry', '--queue', queue, '--resolution', 'canceled'];
+        const undone = await inTerminal(server, [...again, '--undo', '2h'], 'y');
+        assert.match(undone.said, /1001 jobs would be retried\. That can be undone afterwards\. Go on\? \[y\/N\] /);
+        assert.match(undone.said, /tenax operations \d+ --undo/);
+        assert.equal(await count(queue, '&status=ready'), 1001);
+    });
+
+    it('offers_that_it_can_be_undone', async () => {
+        const queue = queueName();
+        await fill(queue, 1001);
+        const { code, said } = await inTerminal(server, ['delete', '--queue', queue], 'u');
+        assert.equal(code, 0, said);
+        const [, id] = /tenax operations (\d+) --undo/.exec(said);
+        assert.equal(await count(queue), 0);
+        assert.equal((await undo(server, id)).undone, 1001);
+        assert.equal(await count(queue), 1001);
+    });
+
+    it('asks_neither_of_a_thousand_nor_with_yes_nor_without_a_terminal', async () => {
+        const few = queueName(), many = queueName();
+        await fill(few, 1000);
+        await fill(many, 1001);
+        for (const args of [['--queue', few], ['--queue', many, '--yes']]) {
+            const { code, said, asked } = await inTerminal(server, ['delete', ...args], 'n');
+            assert.deepEqual([code, asked], [0, false], said);
+            assert.match(said, /100[01] jobs deleted/);
+        }
+        await fill(many, 1001);
+        const end = await run(['delete', '--queue', many, '--url', server.url()]);
+        assert.deepEqual([end.code, end.stdout], [0, '1001 jobs deleted\n'], end.stderr);
+    });
+});
 
 describe('an undone deletion', () => {
     const server = useServer();
