@@ -103,6 +103,30 @@ static void a_server_that_does_not_know_the_number_is_asked_without_it(void **st
     exec_rig_assert_request(e, 2, "GET /events?" QUERY);
 }
 
+/* An event of more than 1 MiB, which no piece of is. */
+static void an_event_that_is_too_long_is_passed_over(void **state)
+{
+    struct exec_rig *e = *state;
+    struct exec_run *first = exec_rig_run(e, 1, 0), *second = exec_rig_run(e, 2, 0);
+    char piece[8001];
+    memset(piece, 'x', sizeof piece - 1);
+    piece[sizeof piece - 1] = '\0';
+    begin(e);
+    rig_send(e->rig, "{\"more\":\"");
+    for (int i = 0; i < 140; i++)
+        rig_send(e->rig, piece);
+    rig_send(e->rig, "\",");
+    char line[300];
+    snprintf(line, sizeof line,
+             "\"event\":\"job_dead\",\"cursor\":\"1\",\"id\":\"%s\",\"run\":0,"
+             "\"from\":\"in_flight\",\"to\":\"dead\",\"cause\":\"cancel\"}\n",
+             exec_rig_text(1));
+    rig_send(e->rig, line);
+    tell(e, 2, "job_dead", 2, 0);
+    RIG_AWAIT(e->rig, second->plan.lease == PLAN_LOST);
+    assert_int_equal(first->plan.lease, PLAN_HELD);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, exec_rig_setup, exec_rig_teardown)
 
 int main(void)
@@ -112,6 +136,7 @@ int main(void)
         TEST(a_stream_that_ended_goes_on_after_its_last_event),
         TEST(leases_are_renewed_where_events_may_be_missing),
         TEST(a_server_that_does_not_know_the_number_is_asked_without_it),
+        TEST(an_event_that_is_too_long_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

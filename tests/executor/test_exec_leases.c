@@ -196,6 +196,29 @@ static void a_claim_asks_for_what_is_left_of_the_limit_of_a_queue(void **state)
     assert_true(exec_rig_body_has(e, 0, "\"count\":2,"));
 }
 
+static void a_claim_asks_for_what_fits_beside_what_all_pods_have(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    for (int n = 0; n < 3; n++) {
+        struct exec_run *r = exec_rig_run(e, n, 0);
+        r->renew_at = when_after(when_mono(), (span){600000});
+        r->memory = n == 1 ? 10 : 20;
+        r->cpu = 10;
+    }
+    e->settings.memory_max = 100; /* 50 are left, for pods of 20 */
+    turn_until_served(e, when_mono(), 1);
+    assert_true(exec_rig_body_has(e, 0, "\"count\":2,"));
+    e->settings.cpu_max = 45; /* 15 are left */
+    turn_until_served(e, when_after(when_mono(), (span){20000}), 2);
+    assert_true(exec_rig_body_has(e, 1, "\"count\":1,"));
+    e->settings.memory_max = 0;
+    e->settings.cpu_max = 95;
+    turn_until_served(e, when_after(when_mono(), (span){40000}), 3);
+    assert_true(exec_rig_body_has(e, 2, "\"count\":6,"));
+    e->settings.cpu_max = 0;
+}
+
 static void no_job_is_asked_for_while_the_cluster_is_away(void **state)
 {
     struct exec_rig *e = *state;
@@ -506,6 +529,7 @@ int main(void)
         TEST(nothing_is_asked_for_before_it_is_known_what_is_in_flight),
         TEST(a_claim_asks_for_as_many_as_there_is_room_for),
         TEST(a_claim_asks_for_what_is_left_of_the_limit_of_a_queue),
+        TEST(a_claim_asks_for_what_fits_beside_what_all_pods_have),
         TEST(no_job_is_asked_for_while_the_cluster_is_away),
         TEST(a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out),
         TEST(after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours),

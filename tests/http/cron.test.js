@@ -372,6 +372,22 @@ describe('all groups', () => {
     });
 });
 
+describe('10,000 entries of all groups together', () => {
+    const server = useServer();
+
+    it('are_the_most_whichever_groups_they_are_in', async () => {
+        const entries = Array.from({ length: 1000 }, (_, i) => entry({ name: `e${i}` }));
+        const putSome = (group, count) => put(server, `/crons/${group}`, { entries: entries.slice(0, count) });
+        for (let group = 0; group < 10; group++)
+            assert.equal((await putSome(`g${group}`, 1000)).status, 200);
+        assertError(await putSome('g10', 1), 400, 'too_many', /together/);
+        assert.equal((await putSome('g0', 1000)).status, 200); // instead of those that it has
+        assert.equal((await putSome('g0', 999)).status, 200);
+        assert.equal((await putSome('g10', 1)).status, 200);
+        assertError(await putSome('g10', 2), 400, 'too_many', /together/);
+    });
+});
+
 describe('a restart', () => {
     async function withServer(options, use) {
         const server = new Server({ dir: makeDir(), ...options });

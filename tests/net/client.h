@@ -22,7 +22,7 @@ struct client {
     bool watched;
 };
 
-#define HELD_MAX   8
+#define HELD_MAX   80
 #define TAKERS_MAX 4
 
 /* Takes a body in pieces: answers its end with "N bytes", and its abort with the code of that. */

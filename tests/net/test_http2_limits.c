@@ -81,6 +81,51 @@ static void large_heads_are_refused(void **state)
     h2_close(f, &h);
 }
 
+static void a_head_in_many_fields_is_refused_once_their_sum_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.header_max = 20000;
+    struct h2_client h;
+    h2_open_served(f, &h);
+    struct buf fields = {0};
+    char value[8000];
+    memset(value, 'y', sizeof value);
+    for (int i = 0; i < 3; i++)
+        buf_print(&fields, "%sx-%d: %.*s", i ? "\n" : "", i, (int)sizeof value, value);
+    buf_byte(&fields, '\0');
+    int32_t id = h2_request(&h, "GET", "/echo", fields.at, (struct str){0});
+    check_refusal(f, &h, id, 431, "\"headers_too_large\"");
+    buf_fini(&fields);
+    assert_int_equal(f->served, 0);
+    h2_close(f, &h);
+}
+
+/* Each by itself is not too large. */
+static void heads_of_waiting_requests_are_bounded_together(void **state)
+{
+    enum { ALL = 80, FIT = 69 }; /* 15,000 bytes each, of 1 MiB */
+    struct fixture *f = *state;
+    f->settings.header_max = 20000;
+    f->settings.streams_max = ALL;
+    struct h2_client h;
+    h2_open_served(f, &h);
+    char field[15004] = "x: ";
+    memset(field + 3, 'y', 15000);
+    int32_t ids[ALL];
+    for (int i = 0; i < ALL; i++)
+        ids[i] = h2_request(&h, "GET", "/held", field, (struct str){0});
+    H2_AWAIT(f, &h, f->held_count + h.closed == ALL);
+    assert_int_equal(f->held_count, FIT);
+    for (int i = FIT; i < ALL; i++)
+        check_refusal(f, &h, ids[i], 503, "\"busy\"");
+    for (int i = 0; i < FIT; i++)
+        fixture_answer(f->held[i], "");
+    H2_AWAIT(f, &h, h.closed == ALL);
+    for (int i = 0; i < FIT; i++)
+        assert_int_equal(h2_stream(&h, ids[i])->status, 200);
+    h2_close(f, &h);
+}
+
 /* A proxy in front of the server may go by another one of them. */
 static void a_header_of_one_value_that_comes_twice_is_refused(void **state)
 {
@@ -254,6 +299,8 @@ int main(void)
         TEST(a_body_without_a_length_is_refused_once_it_is_over),
         TEST(a_body_in_several_frames_is_refused_once_their_sum_is_over),
         TEST(large_heads_are_refused),
+        TEST(a_head_in_many_fields_is_refused_once_their_sum_is_over),
+        TEST(heads_of_waiting_requests_are_bounded_together),
         TEST(a_header_of_one_value_that_comes_twice_is_refused),
         TEST(requests_over_streams_max_are_refused),
         TEST(half_sent_bodies_do_not_block_each_other),

@@ -13,7 +13,7 @@
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 
-#define MOST 32
+#define MOST 128
 
 /* Policies over a store that is an array. */
 struct world {
@@ -381,6 +381,34 @@ static void all_policies_together_are_bounded(void **state)
     assert_effective("q", "p1,small", "p1,small");
 }
 
+/* A short pattern that is compiled to nearly 64 KiB, and 50 of them in each. */
+static void their_patterns_together_are_bounded_as_they_are_compiled(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    enum err_code code = ERR_OK;
+    unsigned count = 0;
+    for (; code == ERR_OK && count < 200; count++) {
+        b.len = 0;
+        buf_print(&b,
+                  "{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: p%u}, spec: "
+                  "{rules: [",
+                  count);
+        for (int i = 0; i < 100; i++)
+            buf_print(&b, "{action: Retry, onTerminationMessage: {pattern: '%d([a-c]){700}'}},",
+                      i);
+        buf_lit(&b, "]}}");
+        buf_byte(&b, '\0');
+        code = put(b.at, NULL);
+    }
+    buf_fini(&b);
+    assert_int_equal(code, ERR_TOO_MANY);
+    assert_in_range(count, 65, 99);            /* 256 MiB */
+    put_named("p0", "{defaultAction: Retry}"); /* makes room */
+    put_named("small",
+              "{rules: [{action: Retry, onTerminationMessage: {pattern: '([a-c]){700}'}}]}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +423,7 @@ int main(void)
         WORLD_TEST(the_last_change_is_that_which_changed_something),
         WORLD_TEST(a_change_that_an_earlier_version_noted_is_kept_as_it_is),
         WORLD_TEST(all_policies_together_are_bounded),
+        WORLD_TEST(their_patterns_together_are_bounded_as_they_are_compiled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/must.h"
 #include "store/cm.h"
 #include "base/folder.h"
@@ -32,10 +33,12 @@ static const char *shim;
 static bool no_direct;
 static struct log_ring *ring; /* NULL: who waits writes */
 
-static struct err open_log(const char *dir, uint64_t from, struct log **l)
+/* unsynced: of what was never synced some may be missing. */
+static struct err open_log(const char *dir, uint64_t from, bool unsynced, struct log **l)
 {
     struct log_file_settings s = {.dir = dir,
                                   .from = from,
+                                  .unsynced = unsynced,
                                   .no_direct = no_direct,
                                   .ring = ring,
                                   .no_rest = true,
@@ -46,40 +49,68 @@ static struct err open_log(const char *dir, uint64_t from, struct log **l)
 
 /* --- the process that loses its power --- */
 
-struct told {
-    uint64_t durable, from;
+#define GROUP 3
+
+enum way {
+    ALL_SYNCED,
+    LAST_SYNCED, /* and takes the others along */
+    MIXED,       /* one or none; each ends before the next begins */
+    WAYS
 };
 
-static void tell(uint64_t durable, uint64_t from)
+struct told {
+    uint64_t synced, ended, from;
+    enum way way;
+};
+
+static void tell(const struct told *t)
 {
-    struct told t = {durable, from};
-    must(write(STDOUT_FILENO, &t, sizeof t) == sizeof t);
+    must(write(STDOUT_FILENO, t, sizeof *t) == sizeof *t);
 }
 
-/* Three under way at a time, of which only the last one is synced in every other opening, and takes
- * the others along; segments are let go of and used again, and openings come between. */
+static void append(struct log *l, struct told *t, bool sync, struct buf *b, uint64_t *number)
+{
+    log_batch(*number + 1, LEN, b);
+    assert_ok(log_begin(l, buf_view(b), sync, number));
+    if (t->way != MIXED)
+        return;
+    assert_ok(log_wait(l, *number));
+    t->ended = *number;
+    t->synced = sync ? *number : t->synced;
+    tell(t);
+}
+
+static void append_group(struct log *l, struct told *t, int i, struct buf *b)
+{
+    uint64_t number = t->ended;
+    for (int n = 0; n < GROUP; n++) {
+        bool sync = t->way == MIXED ? n == i % (GROUP + 1) : n == GROUP - 1;
+        append(l, t, sync || t->way == ALL_SYNCED, b, &number);
+    }
+    assert_ok(log_wait(l, number));
+    t->ended = number;
+    t->synced = t->way == MIXED ? t->synced : number;
+    tell(t);
+}
+
+/* Segments are let go of and used again, and openings come between. */
 static int child_append(const char *dir)
 {
-    uint64_t from = 1, number = 0;
-    for (int opening = 0; opening < 3; opening++) {
+    struct told t = {.from = 1};
+    for (t.way = 0; t.way < WAYS; t.way++) {
         struct log *l = NULL;
         struct buf b = {0};
-        assert_ok(open_log(dir, from, &l));
-        number = log_durable(l);
-        tell(number, from);
+        assert_ok(open_log(dir, t.from, false, &l));
+        t.synced = t.ended = log_durable(l);
+        tell(&t);
         for (int i = 0; i < 8; i++) {
-            for (int n = 0; n < 3; n++) {
-                log_batch(number + 1, LEN, &b);
-                assert_ok(log_begin(l, buf_view(&b), n == 2 || opening % 2 == 0, &number));
-            }
-            assert_ok(log_wait(l, number));
-            tell(number, from);
+            append_group(l, &t, i, &b);
             if (i % 4 == 1)
                 log_file_rest(l);
             if (i % 3 == 2) {
-                from = number - 1;
-                tell(number, from);
-                log_release(l, from - 1);
+                t.from = t.synced - 1;
+                tell(&t);
+                log_release(l, t.from - 1);
             }
         }
         buf_fini(&b);
@@ -111,7 +142,7 @@ static bool lose_power(const char *dir, const char *image, int at, bool tear, st
         _exit(127);
     }
     close(ends[1]);
-    *last = (struct told){0, 1};
+    *last = (struct told){.from = 1};
     for (struct told t; read(ends[0], &t, sizeof t) == sizeof t;)
         *last = t;
     close(ends[0]);
@@ -155,15 +186,15 @@ static void restore(const char *image, const char *dir)
 static void check(const char *dir, const struct told *told)
 {
     struct log *l = NULL;
-    assert_ok(open_log(dir, told->from, &l));
+    assert_ok(open_log(dir, told->from, told->way == MIXED, &l));
     uint64_t last = log_durable(l);
-    assert_in_range(last, told->durable, told->durable + 3);
+    assert_in_range(last, told->synced, told->ended + GROUP);
     log_batch_expect(l, told->from, LEN);
     log_close(l);
-    assert_ok(open_log(dir, told->from, &l));
+    assert_ok(open_log(dir, told->from, false, &l));
     log_batch_fill(l, last + 5, OTHER_LEN);
     log_close(l);
-    assert_ok(open_log(dir, last + 1, &l));
+    assert_ok(open_log(dir, last + 1, false, &l));
     log_batch_expect(l, last + 1, OTHER_LEN);
     log_close(l);
 }
@@ -226,6 +257,7 @@ int main(int argc, char **argv)
         log_ring_free(ring);
         return code;
     }
+    log_set(LOG_ERROR, LOG_TEXT); /* of what is lost in a cut there is a warning */
     shim = argv[1];
     /* What the disk has is kept by the library: the files may be in memory. */
     char folder[] = "/dev/shm/tenax-power-XXXXXX";

@@ -435,6 +435,32 @@ static void what_was_synced_is_not_given_up_with_it(void **state)
     assert_false(is_refused(&s, 1));
 }
 
+/* The one that is synced says of those before it that they are. */
+static void what_a_sync_takes_along_is_not_given_up_either(void **state)
+{
+    enum { LAST = 5 };
+    struct log_file_settings s = settings(*state);
+    struct log *l = open_ok(*state);
+    struct buf b = {0};
+    uint64_t number = 0;
+    for (uint64_t n = 1; n <= LAST; n++) {
+        log_batch(n, LEN, &b);
+        assert_ok(log_append(l, buf_view(&b), n == LAST, &number));
+        assert_ok(log_wait(l, number));
+    }
+    buf_fini(&b);
+    log_close(l);
+    load(*state, kept);
+    log_set(LOG_ERROR, LOG_TEXT);
+    s.unsynced = true;
+    for (uint64_t n = 1; n <= LAST; n++) {
+        memcpy(bytes, kept, SEGMENT);
+        lose_batch(n);
+        save(*state, bytes);
+        assert_int_equal(is_refused(&s, LAST - 1), n < LAST);
+    }
+}
+
 /* --- idleness --- */
 
 static void an_idle_log_says_so_once_and_the_next_batch_takes_the_place(void **state)
@@ -503,6 +529,7 @@ int main(void)
         T(a_survey_leaves_out_what_was_given_up),
         T(what_was_never_synced_may_be_given_up_where_that_was_allowed),
         T(what_was_synced_is_not_given_up_with_it),
+        T(what_a_sync_takes_along_is_not_given_up_either),
         T(an_idle_log_says_so_once_and_the_next_batch_takes_the_place),
         T(a_log_that_is_left_alone_says_so_by_itself),
     };

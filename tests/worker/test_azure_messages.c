@@ -106,6 +106,28 @@ static void what_is_no_list_is_refused(void **state)
     }
 }
 
+/* A comment makes two pieces of it. */
+static void a_text_of_more_than_64_kib_is_refused_however_it_comes(void **state)
+{
+    (void)state;
+    static const char *const between[] = {"", "<!-- -->"};
+    static const int lens[] = {32 << 10, (32 << 10) + 1};
+    for (size_t i = 0; i < COUNT(between); i++)
+        for (size_t k = 0; k < COUNT(lens); k++) {
+            struct arena a = {0};
+            struct buf b = {0};
+            buf_print(&b,
+                      "<QueueMessagesList><QueueMessage><MessageId>i</MessageId><PopReceipt>r"
+                      "</PopReceipt><MessageText>%0*d%s%0*d</MessageText></QueueMessage>"
+                      "</QueueMessagesList>",
+                      lens[k], 0, between[i], lens[k], 0);
+            struct err e = azure_messages_read(buf_view(&b), &a, messages, &count);
+            assert_int_equal(e.code, k ? ERR_BAD_VALUE : ERR_OK);
+            buf_fini(&b);
+            arena_fini(&a);
+        }
+}
+
 static void more_than_32_are_not_read(void **state)
 {
     (void)state;
@@ -128,6 +150,7 @@ int main(void)
         cmocka_unit_test(an_empty_list_has_none),
         cmocka_unit_test(a_message_that_names_no_run_is_marked),
         cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(a_text_of_more_than_64_kib_is_refused_however_it_comes),
         cmocka_unit_test(more_than_32_are_not_read),
     };
     return cmocka_run_group_tests_name("worker/azure_messages", tests, NULL, NULL);
