@@ -258,7 +258,8 @@ static bool may_be_dead(const struct reply *r, const struct job *job)
     bool awaited = false;
     for (size_t i = 0; i < r->count; i++)
         awaited |= r->jobs[i].state.status == STATUS_BLOCKED;
-    return awaited || job->state.resolution == RESOLUTION_DEPENDENCY;
+    return awaited || job->state.resolution == RESOLUTION_DEPENDENCY ||
+           job->state.resolution == RESOLUTION_WAIT;
 }
 
 static void remove_left(struct ticket *t, const struct reply *r)

@@ -126,6 +126,8 @@ size_t gang_remove_incomplete(struct sim *s)
         struct tally g = tally_of(s, m->gang);
         PROMISE(g.blocked || (g.there < size_of(s, m->gang) && !g.formed), "GANG",
                 "gang %u is complete and was not handed out", m->gang);
+        PROMISE(g.blocked || !s->settings.engine.gang_wait_max.ms, "WAIT",
+                "gang %u lacks members for ever", m->gang);
         struct ticket *t = ticket_new(s, CMD_REMOVE, 1);
         ticket_about(t, 0, m, 0);
         m->removals++;

@@ -231,6 +231,12 @@ static bool may_have_overrun(const struct mjob *m, instant now)
     return m->deadline.ms && m->deadline.ms <= now.ms;
 }
 
+bool ledger_may_wait_out(const struct ledger *l, const struct mjob *m)
+{
+    return (l->settings.hold_max.ms && m->hold && !m->deadline.ms) ||
+           (l->settings.gang_wait_max.ms && m->gang);
+}
+
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
 {
     if (ledger_is_foggy(m))
@@ -257,7 +263,8 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     if (s != STATUS_DEAD)
         return false;
     /* Streams may have lost it before they were told that they had it. */
-    if (l->settings.lost_worker_limit || (m->dep_count && m->depend_death != DEPEND_RUN))
+    if (l->settings.lost_worker_limit || ledger_may_wait_out(l, m) ||
+        (m->dep_count && m->depend_death != DEPEND_RUN))
         return true;
     for (size_t i = 0; i < m->run_count; i++)
         failures += m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now);
@@ -301,7 +308,8 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
             return true;
     if (may_have_overrun(m, now) && is_purged(l, m, STATUS_DEAD, m->deadline, now))
         return true;
-    bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit || m->dep_count;
+    bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit || m->dep_count ||
+                  ledger_may_wait_out(l, m);
     return may_be_dead && unseen && is_purged(l, m, STATUS_DEAD, m->asked_at, now);
 }
 

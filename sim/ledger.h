@@ -391,6 +391,8 @@ enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant n
 /* Whether the job can still be read. */
 enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now);
 /* Whether the job may have reached a terminal status of that kind. */
+/* Whether it may be dead because it was held, or its gang lacked members, for too long. */
+bool ledger_may_wait_out(const struct ledger *l, const struct mjob *m);
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now);
 
 struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now);

@@ -342,7 +342,8 @@ static void check_resolution(const struct mjob *m, const struct run *last,
         [OUTCOME_SUPERSEDED] = RESOLUTION_SUPERSEDED,
     };
     bool by_others = s->resolution == RESOLUTION_CANCELED || s->resolution == RESOLUTION_DEADLINE ||
-                     s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_POISON;
+                     s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_POISON ||
+                     s->resolution == RESOLUTION_WAIT;
     PROMISE(s->status == STATUS_DEAD || s->resolution == RESOLUTION_NONE, "VALUE",
             "job %lu is not dead and has a resolution", m->serial);
     PROMISE(s->status != STATUS_DEAD || by_others ||
@@ -357,7 +358,8 @@ static enum status status_after(const struct mjob *m, const struct run *last,
         last = NULL;
     if (s->status == STATUS_BLOCKED)
         return STATUS_BLOCKED; /* judged elsewhere, as are jobs that die with another */
-    if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEPENDENCY)
+    if (s->status == STATUS_DEAD &&
+        (s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_WAIT))
         return STATUS_DEAD;
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
         return STATUS_DEAD; /* whether somebody canceled it is judged elsewhere */
@@ -564,7 +566,8 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     ledger_depend_note(m, job);
     bool ended_waiting = job->state.resolution == RESOLUTION_CANCELED ||
                          job->state.resolution == RESOLUTION_DEADLINE ||
-                         job->state.resolution == RESOLUTION_DEPENDENCY;
+                         job->state.resolution == RESOLUTION_DEPENDENCY ||
+                         job->state.resolution == RESOLUTION_WAIT;
     if (expected == STATUS_DEAD && ended_waiting)
         m->purge_at = job->state.purge_at; /* there may have been no run to end */
 }

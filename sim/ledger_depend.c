@@ -96,6 +96,15 @@ void ledger_depend_note(struct mjob *m, const struct job *job)
     m->resolution = job->state.resolution;
 }
 
+/* Long enough for one of the limits. */
+static bool has_waited_long(const struct ledger *l, const struct mjob *m, instant now)
+{
+    int64_t waited = now.ms - id_time(m->id).ms;
+    bool held = m->hold && l->settings.hold_max.ms && waited >= l->settings.hold_max.ms;
+    bool gang = m->gang && l->settings.gang_wait_max.ms && waited >= l->settings.gang_wait_max.ms;
+    return held || gang;
+}
+
 void ledger_depend_check(const struct ledger *l, instant now)
 {
     for (size_t i = 0; i < l->count; i++) {
@@ -110,6 +119,8 @@ void ledger_depend_check(const struct ledger *l, instant now)
         PROMISE(m->resolution != RESOLUTION_DEPENDENCY ||
                     (m->dep_count && m->depend_death != DEPEND_RUN),
                 "DEPEND", "job %lu died with a job that it does not depend on", m->serial);
+        PROMISE(m->resolution != RESOLUTION_WAIT || has_waited_long(l, m, now), "WAIT",
+                "job %lu did not wait so long", m->serial);
         for (unsigned k = 0; k < m->dep_count; k++) {
             const struct mjob *d = m->deps[k];
             bool waits = blocked && m->waits_for >> k & 1;

@@ -70,6 +70,15 @@ static uint64_t history_size(uint64_t seed)
     return sizes[seed % COUNT(sizes)];
 }
 
+/* Of a wait that only a client ends: none, so short that it is over while clients are at work, or
+ * for days. */
+static span some_limit(struct sim *s)
+{
+    static const int64_t most[] = {0, 5000, 600000, (int64_t)3 * 86400 * 1000};
+    int64_t ms = most[sim_draw(s, COUNT(most))];
+    return (span){ms ? 1000 + (int64_t)sim_draw(s, (uint64_t)ms) : 0};
+}
+
 static struct backend_settings some_settings(struct sim *s)
 {
     uint64_t in_flight_max = sim_chance(s, 70) ? 0 : 1 + sim_draw(s, 6);
@@ -86,6 +95,8 @@ static struct backend_settings some_settings(struct sim *s)
                    .completed_kept_max = sim_chance(s, 60) ? 0 : 1 + sim_draw(s, 20),
                    .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000},
                    .lost_worker_limit = sim_chance(s, 70) ? 0 : 1 + (uint32_t)sim_draw(s, 4),
+                   .hold_max = some_limit(s),
+                   .gang_wait_max = some_limit(s),
                    .retries_share = 1 + (uint32_t)sim_draw(s, 100),
                    .lost_worker_min_held = {sim_chance(s, 50) ? 0 : (int64_t)sim_draw(s, 20000)},
                    .cron_skip_missed = sim_chance(s, 40),

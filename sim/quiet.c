@@ -521,6 +521,8 @@ static size_t remove_blocked(struct sim *s)
         struct mjob *m = l->jobs[n];
         if (!m->seen || m->status != STATUS_BLOCKED)
             continue;
+        PROMISE(!m->held || !s->settings.engine.hold_max.ms || m->deadline.ms, "WAIT",
+                "job %lu is held for ever", m->serial);
         struct ticket *t = ticket_new(s, CMD_REMOVE, 1);
         ticket_about(t, 0, m, 0);
         m->removals++;

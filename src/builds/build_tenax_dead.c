@@ -18,7 +18,8 @@
 /* All but those that somebody canceled. */
 #define ENDS                                                                                       \
     "failed,claim-expired,poison,deadline-exceeded,worker-shutdown,intermittent-task,"             \
-    "malformed-payload,resource-unavailable,internal-error,superseded,dependency-dead"
+    "malformed-payload,resource-unavailable,internal-error,superseded,dependency-dead,"            \
+    "wait-exceeded"
 
 static bool is_young(const struct tenax *t, struct str job)
 {

@@ -108,6 +108,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->surplus);
+    engine_waits_fini(e);
     btree_fini(&e->live_order);
     btree_fini(&e->unique);
     btree_fini(&e->aliases);
@@ -362,6 +363,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
     TRY(engine_end_by_advance(e, now, &most, more));
     TRY(engine_leases_advance(e, now, &most, more));
     TRY(engine_surplus_trim(e, now, &most, more));
+    TRY(engine_waits_advance(e, now, &most, more));
     while (btree_first(&e->deadlines, &due) && (int64_t)due.major <= now.ms) {
         if (most-- == 0) {
             *more = true;
@@ -395,6 +397,10 @@ bool engine_next_due(const struct engine *e, instant *at)
     }
     if (btree_first(&e->deadlines, &due) && (!any || (int64_t)due.major < at->ms)) {
         at->ms = (int64_t)due.major;
+        any = true;
+    }
+    if (engine_waits_next(e, &lease) && (!any || lease.ms < at->ms)) {
+        *at = lease;
         any = true;
     }
     if (engine_surplus_is_due(e))

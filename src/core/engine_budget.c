@@ -520,6 +520,12 @@ void engine_budget_explain(struct engine *e, instant now, struct arena *a, struc
         explain_add(x, a, OBSTACLE_BUDGET, INSTANT_NONE,
                     "%s draws on budget '%.*s', whose tokens are for jobs that come first", who,
                     NAME_ARG(key));
+    else if (b->cost > budgets_capacity(&b->pool->budget.policy))
+        explain_add(x, a, OBSTACLE_BUDGET, INSTANT_NONE,
+                    "%s draws %llu on budget '%.*s', which never has more than %u, unless somebody "
+                    "raises it",
+                    who, (unsigned long long)b->cost, NAME_ARG(key),
+                    budgets_capacity(&b->pool->budget.policy));
     else
         explain_add(x, a, OBSTACLE_BUDGET, engine_budget_next(b->pool, now, b->cost),
                     "%s draws %llu on budget '%.*s', which has %lld of its %u tokens left", who,

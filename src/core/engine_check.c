@@ -61,16 +61,24 @@ static void check_order_of_queues(const struct engine *e)
     must(count == e->queue_count && bytes == e->order_bytes);
 }
 
-static bool is_there(const struct engine *e, struct id id, struct arena *a)
+/* Whether the end of that job is to come, and the one that waits for it will be told; or, if it is
+ * dead, keeps it waiting until somebody brings it back. */
+static bool is_to_come(const struct engine *e, struct id id, const struct job_options *o)
 {
-    struct job job;
+    struct arena scratch = {0};
+    struct job job = {0};
     struct job_extent extent;
-    struct err err = e->port.load_job(e->port.ctx, id, 0, a, &job, &extent);
-    return err.code != ERR_NOT_FOUND || (e->port.is_damaged && e->port.is_damaged(e->port.ctx, id));
+    struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
+    enum status status = job.state.status;
+    arena_fini(&scratch);
+    if (err.code == ERR_NOT_FOUND)
+        return e->port.is_damaged && e->port.is_damaged(e->port.ctx, id);
+    bool keeps = o->depend_when == DEPEND_ALL_COMPLETED && o->depend_death == DEPEND_BLOCK;
+    return err.code != ERR_OK || !lifecycle_is_terminal(status) || (status == STATUS_DEAD && keeps);
 }
 
-/* What a blocked job waits for can still end that: somebody may free it, or what it waits for is
- * there, or was deleted, which can be undone. */
+/* What a blocked job waits for can still end that: somebody may free it, which has a limit; or what
+ * it waits for is to come, or was deleted, which can be undone. */
 static void check_blocked(const struct engine *e, struct id id)
 {
     struct arena scratch = {0};
@@ -78,11 +86,14 @@ static void check_blocked(const struct engine *e, struct id id)
     struct job_extent extent;
     struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
     bool blocked = err.code == ERR_OK && job.state.status == STATUS_BLOCKED;
+    must(!blocked || engine_waits_has(e, &job));
     if (blocked && !job.state.extras.held && job_kind(&job) != KIND_TASK) {
         struct str ids = job.state.extras.waits_for;
-        bool waits = job.state.reason.len > 0; /* of what has been deleted */
+        bool deleted = job.state.reason.len > 0 &&
+                       (!e->port.keeps_deleted || e->port.keeps_deleted(e->port.ctx));
+        bool waits = deleted || engine_orphans_come(e);
         for (size_t i = 0; i < depend_count(ids) && !waits; i++)
-            waits = is_there(e, depend_at(ids, i), &scratch);
+            waits = is_to_come(e, depend_at(ids, i), &job.options);
         must(waits);
     }
     arena_fini(&scratch);
@@ -90,11 +101,31 @@ static void check_blocked(const struct engine *e, struct id id)
 
 #define BLOCKED_CHECKED 200
 
-/* Every job that has not ended waits for something that can come: a deadline, a place in an order,
- * its run, or another job. The first three are held against their indexes above. */
+/* What is due first is known to whoever makes the turns. */
+static void check_times(const struct engine *e, uint64_t times)
+{
+    uint64_t scheduled = 0;
+    instant at;
+    for (uint32_t i = 0; i < e->queue_cap; i++)
+        scheduled += e->queues[i] ? e->queues[i]->counts[STATUS_SCHEDULED] : 0;
+    must(scheduled == times);
+    must(engine_next_due(e, &at) || (times == 0 && e->open_waits.gangs.count == 0) ||
+         (times == 0 && e->settings.gang_wait_max.ms == 0));
+}
+
+/* Every job that has not ended waits for something that can come. A ready one has a place in an
+ * order, a line, a full key or a gang (engine_line_check counts them), a scheduled one a deadline,
+ * one in flight the end of a lease or of a stream; a blocked one another job, or somebody. */
 static void check_reasons(const struct engine *e)
 {
     struct btree_entry at;
+    uint64_t blocked = 0, times = 0;
+    for (bool any = btree_first(&e->odd, &at); any; any = btree_after(&e->odd, at, &at))
+        blocked += (at.val & ODD_BLOCKED) != 0;
+    for (bool any = btree_first(&e->deadlines, &at); any; any = btree_after(&e->deadlines, at, &at))
+        times += DUE_VAL_KIND(at.val) == DUE_READY;
+    must(blocked == e->totals[STATUS_BLOCKED]);
+    check_times(e, times);
     int left = BLOCKED_CHECKED;
     bool more = list_is_empty(&e->settling) && btree_first(&e->odd, &at);
     for (; more && left > 0; more = btree_after(&e->odd, at, &at)) {
@@ -143,5 +174,6 @@ void engine_check(const struct engine *e)
     engine_groups_check(e);
     engine_makers_check(e);
     engine_budget_checks(e);
+    engine_waits_check(e);
     check_reasons(e);
 }

@@ -36,6 +36,7 @@ void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job
     must(job->state.status == STATUS_BLOCKED && (ids.len || job->state.extras.held));
     q->counts[STATUS_BLOCKED]++;
     engine_odd_set(e, job->id, ODD_BLOCKED);
+    engine_waits_hold(e, job);
     for (size_t i = 0; i < depend_count(ids); i++)
         btree_put(&e->waiting_for, pair_of(e, depend_at(ids, i), job->id));
 }
@@ -45,6 +46,7 @@ void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *
     struct str ids = job->state.extras.waits_for;
     q->counts[STATUS_BLOCKED]--;
     engine_odd_clear(e, job->id, ODD_BLOCKED);
+    engine_waits_free(e, job);
     for (size_t i = 0; i < depend_count(ids); i++)
         btree_remove(&e->waiting_for, pair_of(e, depend_at(ids, i), job->id), NULL);
 }
@@ -115,8 +117,7 @@ void engine_gone(struct engine *e, struct id id)
     engine_depend_ended(e, id, DEPEND_GONE);
 }
 
-/* Notifies the job `who` alone, of an end that came before it was enqueued. */
-static void notify_later(struct engine *e, struct id id, enum depend_end end, struct id who)
+void engine_depend_tell(struct engine *e, struct id id, enum depend_end end, struct id who)
 {
     struct settling s = {.seq = e->settle_seq++, .id = id, .end = end, .upto = who};
     s.at = who.lo ? (struct id){who.hi, who.lo - 1} : (struct id){who.hi - 1, UINT64_MAX};
@@ -151,7 +152,7 @@ struct err engine_depend_begin(struct engine *e, instant now, const struct enque
             continue;
         depend_add(&left, id);
         if (status == STATUS_DEAD || status == STATUS_GONE)
-            notify_later(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_GONE, job->id);
+            engine_depend_tell(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_GONE, job->id);
     }
     job->options.depends_on = ids;
     job->state.extras.waits_for = left;
@@ -184,7 +185,7 @@ struct err engine_depend_resume(struct engine *e, instant now, struct job *job, 
         enum status status;
         TRY(engine_depend_status(e, now, depend_at(left, i), &status));
         if (status == STATUS_DEAD)
-            notify_later(e, depend_at(left, i), DEPEND_DEAD, job->id);
+            engine_depend_tell(e, depend_at(left, i), DEPEND_DEAD, job->id);
     }
     job->state.extras.waits_for = left;
     return err_none();
@@ -248,6 +249,7 @@ static void meet(struct engine *e, instant now, struct queue *q, struct id id, s
     s->extras.waits_for = depend_without(s->extras.waits_for, id, a);
     if (s->extras.waits_for.len == 0 && !s->extras.held) {
         q->counts[STATUS_BLOCKED]--;
+        engine_odd_clear(e, job->id, ODD_BLOCKED);
         engine_unblock(e, now, q, job);
     } else if (s->reason.len && memmem(s->reason.at, s->reason.len, text, sizeof text)) {
         s->reason = (struct str){0}; /* "blocked: job ... is dead" no longer holds */

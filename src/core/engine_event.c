@@ -127,7 +127,7 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
             ev.type = job.type;
     }
     if (ev.removed || ev.to == STATUS_GONE || lifecycle_is_terminal(ev.to)) {
-        engine_gang_leave(e, ev.id);
+        engine_gang_leave(e, now, ev.id);
         engine_budget_leave(e, ev.id);
         engine_end_by_drop(e, ev.id);
     }

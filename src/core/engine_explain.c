@@ -29,15 +29,54 @@ static const char *status_of(struct engine *e, instant now, struct id id)
     struct job_extent extent;
     struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
     arena_fini(&scratch);
-    return err.code == ERR_OK ? lifecycle_status_name(job.state.status) : "gone";
+    return err.code == ERR_OK ? lifecycle_status_name(job.state.status)
+           : e->port.keeps_deleted && e->port.keeps_deleted(e->port.ctx)
+               ? "deleted, which may still be undone"
+               : "gone";
+}
+
+static void explain_hold(const struct engine *e, instant now, struct arena *a,
+                         struct explanation *x)
+{
+    instant end;
+    char wait[32];
+    if (!x->job.state.extras.held)
+        return;
+    if (!engine_waits_hold_end(e, &x->job, &end)) {
+        explain_add(x, a, OBSTACLE_HOLD, INSTANT_NONE, "it is held until somebody frees it");
+        return;
+    }
+    duration_of(instant_diff(instant_max(end, now), now), wait);
+    explain_add(x, a, OBSTACLE_HOLD, INSTANT_NONE,
+                "it is held until somebody frees it, and is dead if nobody has in %s", wait);
+}
+
+/* Of a member whose gang lacks others; true if it does. */
+static bool explain_missing(const struct engine *e, instant now, struct arena *a,
+                            struct explanation *x)
+{
+    struct gang_view g;
+    char wait[32];
+    if (!engine_gang_view(e, x->job.id, &g) || g.members >= g.size)
+        return false;
+    if (!instant_is_set(g.end) || g.ready < g.members) {
+        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE, "its gang has %u of its %llu members",
+                    g.members, (unsigned long long)g.size);
+        return true;
+    }
+    duration_of(instant_diff(instant_max(g.end, now), now), wait);
+    explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE,
+                "its gang has %u of its %llu members, and those are dead if no others come in %s",
+                g.members, (unsigned long long)g.size, wait);
+    return true;
 }
 
 /* Names a dead one if there is one, for that will not end by itself. */
 static void explain_depends(struct engine *e, instant now, struct arena *a, struct explanation *x)
 {
     struct str ids = x->job.state.extras.waits_for;
-    if (x->job.state.extras.held)
-        explain_add(x, a, OBSTACLE_HOLD, INSTANT_NONE, "it is held until somebody frees it");
+    explain_hold(e, now, a, x);
+    explain_missing(e, now, a, x);
     size_t count = depend_count(ids);
     const char *status = NULL;
     struct id named = {0};
@@ -124,6 +163,7 @@ static void explain_time(const struct engine *e, instant now, struct arena *a,
                     wait);
     else
         explain_add(x, a, OBSTACLE_TIME, s->ready_at, "its time comes in %s", wait);
+    explain_missing(e, now, a, x);
     explain_limits(e, engine_queue_find(e, x->job.queue), a, x);
 }
 
@@ -189,14 +229,25 @@ static void explain_workers(const struct queue *q, instant now, struct arena *a,
     buf_fini(&b);
 }
 
-static void explain_gang(const struct engine *e, struct arena *a, struct explanation *x)
+static void explain_gang(const struct engine *e, instant now, struct arena *a,
+                         struct explanation *x)
 {
     struct gang_view g;
-    if (!engine_gang_view(e, x->job.id, &g))
+    const struct queue *q = engine_queue_find(e, x->job.queue);
+    uint32_t most = q && q->limits ? q->limits->set.concurrency : 0;
+    if (explain_missing(e, now, a, x) || !engine_gang_view(e, x->job.id, &g))
         return;
-    if (g.members < g.size)
-        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE, "its gang has %u of its %llu members",
-                    g.members, (unsigned long long)g.size);
+    if (g.ready == g.members && most && g.beside > most)
+        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE,
+                    "the %u members of its gang in its queue are handed out together, and the "
+                    "queue's limit is %u, unless somebody raises it",
+                    g.beside, most);
+    else if (g.ready == g.members && e->settings.in_flight_max &&
+             g.members > e->settings.in_flight_max)
+        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE,
+                    "the %u members of its gang are handed out together, and the server's limit is "
+                    "%llu, unless somebody raises it",
+                    g.members, (unsigned long long)e->settings.in_flight_max);
     else if (g.ready < g.members)
         explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE,
                     "%u of the %u members of its gang are not ready yet", g.members - g.ready,
@@ -223,7 +274,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     count_workers(&e->any_takers, node, x);
     engine_crew_of(e, q, now, a, &x->crew);
     explain_workers(q, now, a, x);
-    explain_gang(e, a, x);
+    explain_gang(e, now, a, x);
     engine_budget_explain(e, now, a, x);
     if (node.len && x->with_room && x->shunned == x->with_room) {
         char wait[32];

@@ -32,6 +32,7 @@ static void update(struct engine *e, struct gang *g)
     engine_gang_plan_remove(e, g);
     if (complete && g->count > 0 && g->ready == g->count)
         engine_gang_plan_add(e, g);
+    engine_gang_wait_update(e, g);
 }
 
 /* --- members join and leave --- */
@@ -47,6 +48,7 @@ void engine_gang_join(struct engine *e, const struct job *job)
         g = ALLOC(struct gang);
         g->name = strmap_put(&e->gangs, o->gang, g);
         g->size = o->gang_size;
+        g->number = ++e->gang_number;
         list_init(&g->members);
     }
     struct gang_member *m = ALLOC(struct gang_member);
@@ -64,10 +66,11 @@ void engine_gang_join(struct engine *e, const struct job *job)
         g->generation = m->generation;
     if (instant_is_set(s->dequeued_at)) /* s->runs counts runs, too, that no worker had */
         g->formed = true;
+    engine_gang_wait_since(e, g, id_time(m->id));
     update(e, g);
 }
 
-void engine_gang_leave(struct engine *e, struct id id)
+void engine_gang_leave(struct engine *e, instant now, struct id id)
 {
     struct gang_member *m = find(e, id);
     if (!m)
@@ -80,6 +83,7 @@ void engine_gang_leave(struct engine *e, struct id id)
     g->count--;
     g->live -= m->live;
     free(m);
+    engine_gang_wait_since(e, g, now);
     update(e, g);
     if (g->count > 0)
         return;
@@ -136,6 +140,7 @@ void engine_gang_taken(struct engine *e, struct id id)
     m->generation = m->gang->generation;
     m->gang->live++;
     m->gang->formed = true;
+    engine_gang_wait_update(e, m->gang);
 }
 
 /* --- generations --- */
@@ -165,6 +170,7 @@ void engine_gang_back(struct engine *e, instant now, struct id id, instant ready
     g->live -= m->live;
     m->live = false;
     g->formed = true;
+    engine_gang_wait_update(e, g);
     /* A member that comes back later than the first of its generation does not affect the
      * others. */
     if (m->generation == g->generation) {
@@ -260,7 +266,8 @@ struct err engine_gang_check(const struct engine *e, const struct enqueue *specs
             err = check_seat(e, &specs[i].options, &seen, &scratch);
     strmap_fini(&seen);
     arena_fini(&scratch);
-    return err;
+    TRY(err);
+    return engine_gang_check_circles(e, specs, count);
 }
 
 bool engine_gang_takes_back(const struct engine *e, const struct job *job)
@@ -282,10 +289,19 @@ void engine_gang_read(const struct engine *e, struct job *job)
 bool engine_gang_view(const struct engine *e, struct id id, struct gang_view *v)
 {
     const struct gang_member *m = find(e, id);
-    if (!m || !m->ready)
+    if (!m || m->live)
         return false;
     const struct gang *g = m->gang;
-    *v = (struct gang_view){g->count, g->ready, g->formed ? g->count : g->size};
+    *v = (struct gang_view){.members = g->count,
+                            .ready = g->ready,
+                            .size = g->formed ? g->count : g->size,
+                            .end = INSTANT_NONE};
+    for (const struct list *n = g->members.next; n != &g->members; n = n->next) {
+        const struct gang_member *o = LIST_OF(n, const struct gang_member, node);
+        v->beside += m->ready && o->ready && o->queue == m->queue;
+    }
+    if (g->waits && g->count < g->size && e->settings.gang_wait_max.ms)
+        v->end = engine_waits_end(e, g->since, e->settings.gang_wait_max);
     return true;
 }
 
@@ -306,7 +322,7 @@ void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct er
 
 void engine_gang_checks(const struct engine *e)
 {
-    size_t members = 0;
+    size_t members = 0, waits = 0;
     for (size_t i = 0; i < e->gangs.cap; i++) {
         const struct gang *g = e->gangs.slots[i].key ? e->gangs.slots[i].val : NULL;
         if (!g)
@@ -325,9 +341,11 @@ void engine_gang_checks(const struct engine *e)
          * again. */
         must(live == 0 || ready == 0 || e->restored_count > 0);
         must((g->shape != NULL) == (ready == count && (g->formed || count == g->size)));
+        engine_gang_wait_check(e, g);
         members += count;
+        waits += g->waits;
     }
-    must(members == e->gang_members.count);
+    must(members == e->gang_members.count && waits == e->open_waits.gangs.count);
     engine_gang_plan_check(e);
 }
 

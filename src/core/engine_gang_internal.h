@@ -13,6 +13,9 @@ struct gang {
     struct str name;          /* owned by engine->gangs */
     uint64_t size, generation;
     bool formed;
+    bool waits;      /* in engine->gang_waits; see engine_gang_wait.c */
+    instant since;   /* at most this long ago it began to wait */
+    uint64_t number; /* unlike that of any other gang */
     struct list members;
     uint32_t count, ready, live;
 };
@@ -72,5 +75,21 @@ void engine_gang_plan_remove(struct engine *e, struct gang *g);
 struct budget_set *engine_gang_plan_cost(const struct gang *g);
 void engine_gang_plan_check(const struct engine *e);
 void engine_gang_plan_fini(struct engine *e);
+
+/* engine_gang_wait.c */
+/* To be called when it has changed whether the gang waits for members: all that is not formed and
+ * not about to be handed out does. */
+void engine_gang_wait_update(struct engine *e, struct gang *g);
+/* It waits since then, if that is later than what was known. */
+void engine_gang_wait_since(struct engine *e, struct gang *g, instant at);
+void engine_gang_wait_check(const struct engine *e, const struct gang *g);
+
+/* engine_gang_circle.c */
+/* Whether a member waits, over whatever other jobs and gangs, for another one of its gang, so that
+ * none of them can ever run. False also where too many would have to be looked at. */
+bool engine_gang_waits_for_itself(const struct engine *e, const struct gang *g);
+/* ERR_UNPROCESSABLE if that would be so with these new jobs. */
+struct err engine_gang_check_circles(const struct engine *e, const struct enqueue *specs,
+                                     size_t count);
 
 #endif

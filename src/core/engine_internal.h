@@ -13,6 +13,7 @@
 #include "core/engine.h"
 #include "core/engine_crew.h"
 #include "core/engine_entry.h"
+#include "core/engine_waits.h"
 #include "core/queue.h"
 
 struct line;
@@ -202,6 +203,8 @@ struct engine {
     uint64_t avoid_serial;
     struct strmap gangs;              /* id → struct gang * */
     struct idmap gang_members;        /* those that have not ended */
+    uint64_t gang_number;             /* of the newest */
+    struct open_waits open_waits;
     struct strmap gang_shapes;        /* see engine_gang_plan.c */
     struct btree gangs_due;           /* shapes by the place of their first gang; val: the shape */
     struct gang_watch gang_watch;     /* for takers of all queues */
@@ -516,7 +519,7 @@ void engine_avoid_fini(struct engine *e);
 /* Adds a job that has not ended to its gang, before it is in any order. */
 void engine_gang_join(struct engine *e, const struct job *job);
 /* To be called when it ends or is deleted. */
-void engine_gang_leave(struct engine *e, struct id id);
+void engine_gang_leave(struct engine *e, instant now, struct id id);
 /* Adds a ready job to, or removes it from, its gang; false if it has none. */
 bool engine_gang_add(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry entry);
@@ -534,10 +537,12 @@ NODISCARD struct err engine_gang_forward(struct engine *e, instant now, struct i
                                          instant ready_at);
 /* To be called when a member may run on any node again. */
 void engine_gang_avoids_no_more(struct engine *e, struct id id);
-/* The gang of a ready member: how many members exist, are required, and are ready. */
+/* The gang of a waiting member: how many members exist, are required, are ready, and are so in the
+ * queue of this one; when they end unless more come, or none. */
 struct gang_view {
-    uint32_t members, ready;
+    uint32_t members, ready, beside;
     uint64_t size;
+    instant end;
 };
 bool engine_gang_view(const struct engine *e, struct id id, struct gang_view *v);
 void engine_gang_read(const struct engine *e, struct job *job);
@@ -633,6 +638,8 @@ void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *
 void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
 /* To be called when a job has ended: engine_settle will notify its dependants. */
 void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
+/* The same for one dependant alone, whose id is `who`. */
+void engine_depend_tell(struct engine *e, struct id id, enum depend_end end, struct id who);
 /* Whether others wait for it. */
 bool engine_depend_is_awaited(const struct engine *e, struct id id);
 void engine_depend_fini(struct engine *e);

@@ -232,5 +232,6 @@ struct err engine_restored(struct engine *e, instant now, size_t most, bool *mor
     engine_leases_restored(e);
     engine_crons_restored(e, now);
     engine_groups_restored(e);
+    engine_waits_begin(e, now);
     return err_none();
 }

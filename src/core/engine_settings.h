@@ -34,6 +34,9 @@ struct engine_settings {
     uint64_t in_flight_max;
     bool trace_runs;      /* who is handed a run of a job in a sampled trace gets the run's span */
     uint32_t budgets_max; /* no more can be created; 0: BUDGETS_MAX_DEFAULT */
+    /* So long a held job waits to be freed, and the ready members of a gang for those that are
+     * missing; see engine_waits.c. 0: no limit. */
+    span hold_max, gang_wait_max;
 };
 #define ENGINE_HAND_OUT_MAX       4000
 #define ENGINE_HAND_OUT_BYTES_MAX ((uint64_t)8 << 20)

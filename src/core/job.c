@@ -92,6 +92,8 @@ const char *job_resolution_name(enum resolution r)
         return "deadline-exceeded";
     case RESOLUTION_POISON:
         return "poison";
+    case RESOLUTION_WAIT:
+        return "wait-exceeded";
     case RESOLUTION_COUNT:
         break;
     }

@@ -50,6 +50,7 @@ enum resolution {
     RESOLUTION_RESOURCE_UNAVAILABLE,
     RESOLUTION_INTERNAL_ERROR,
     RESOLUTION_SUPERSEDED,
+    RESOLUTION_WAIT, /* it waited too long for what only somebody else can do */
     RESOLUTION_COUNT
 };
 

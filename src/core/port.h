@@ -68,6 +68,8 @@ struct port {
     /* The job is there, and cannot be read: a part of it was lost. load_job does not find it. NULL:
      * there never is one. */
     bool (*is_damaged)(void *ctx, struct id id);
+    /* Whether any job that was deleted can still be brought back. NULL: never. */
+    bool (*keeps_deleted)(void *ctx);
     /* Adds a new job with its first state. True if its payload was stored separately. */
     bool (*put_job)(void *ctx, const struct job *job);
     /* Replaces the first record of an existing job, including the payload; its state must be put,

@@ -210,6 +210,14 @@ static const struct option_def table[] = {
      .help = "how long a stream must have held a job for the run to count there when the stream "
              "breaks; runs that began by a claim always count",
      .live = true},
+    {"gang-wait-max", "DURATION", OPTION_SPAN, AT(gang_wait_max), ENV("GANG_WAIT_MAX"), .def = "1d",
+     .help = "how long the ready members of a gang wait for those that are missing; then they are "
+             "dead",
+     .live = true},
+    {"hold-max", "DURATION", OPTION_SPAN, AT(hold_max), ENV("HOLD_MAX"), .def = "90d",
+     .help = "how long a held job without a deadline waits to be freed; then it is dead; 0: for "
+             "ever",
+     .live = true},
     {"global-in-flight-limit", "COUNT", OPTION_INT, AT(in_flight_max), .max = 1000000000,
      ENV_BOTH("GLOBAL_IN_FLIGHT_LIMIT"), .def = "0",
      .help = "how many jobs may be in flight at a time, over all queues and workers; after the "
@@ -432,6 +440,7 @@ static struct err check_times(const struct settings *s)
     } times[] = {
         {"--heartbeat-interval", s->heartbeat_interval},
         {"--claim-wait-max", s->claim_wait_max},
+        {"--gang-wait-max", s->gang_wait_max},
         {"--header-timeout", s->header_timeout},
         {"--body-timeout", s->body_timeout},
         {"--idle-timeout", s->idle_timeout},

@@ -15,6 +15,8 @@ struct backend_settings settings_backend(const struct settings *set)
                    .dead_retention = set->retain_dead,
                    .lost_worker_limit = (uint32_t)set->lost_worker_limit,
                    .lost_worker_min_held = set->lost_worker_min_held,
+                   .gang_wait_max = set->gang_wait_max,
+                   .hold_max = set->hold_max,
                    .in_flight_max = (uint64_t)set->in_flight_max,
                    .budgets_max = (uint32_t)set->budgets_max,
                    .retries_share = (uint32_t)set->retries_share,

@@ -89,8 +89,9 @@ struct rig {
     struct event_mark mark;
     const struct policy *policy; /* effective for all jobs; NULL: none */
     struct policy_settings policy_settings;
-    struct str policy_missing; /* names of missing policies */
-    bool forgetful;            /* keeps nothing of what is enqueued: for tests of memory */
+    struct str policy_missing;        /* names of missing policies */
+    bool (*keeps_deleted)(void *ctx); /* of the port */
+    bool forgetful;                   /* keeps nothing of what is enqueued: for tests of memory */
     /* A snapshot of the indexes is taken all the time, some entries a turn. A restart restores from
      * it, and compares with an engine that was restored from all records. */
     struct rig_snapshot {
@@ -121,6 +122,8 @@ struct id rig_add_later(struct rig *r, const char *queue, span delay);
 /* The spec of those jobs, to be changed and enqueued. */
 struct enqueue rig_spec(const char *queue);
 struct id rig_add_spec(struct rig *r, const struct enqueue *spec);
+/* Takes its records away, as damage does; a restart is to follow. */
+void rig_lose(struct rig *r, struct id id);
 
 /* Sets the queue's settings; those not given are default. */
 #define rig_set(r, queue, ...)                                                                     \

@@ -225,6 +225,16 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
     free(record);
 }
 
+void rig_lose(struct rig *r, struct id id)
+{
+    struct rig_record *record = idmap_remove(&r->records, id);
+    assert_non_null(record);
+    struct rig_replay *p = idmap_get(&r->replayed, id);
+    p->status = STATUS_GONE;
+    r->snapshot.newest.ms = INT64_MAX; /* no snapshot of before is to be trusted */
+    free(record);
+}
+
 static void put_queue(void *ctx, struct str name, const struct queue_record *record)
 {
     struct rig *r = ctx;
@@ -366,6 +376,7 @@ struct port rig_port(struct rig *r)
 {
     return (struct port){.ctx = r,
                          .load_job = load_job,
+                         .keeps_deleted = r->keeps_deleted,
                          .put_job = put_job,
                          .rewrite_job = rewrite_job,
                          .put_state = put_state,

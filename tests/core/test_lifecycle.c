@@ -37,7 +37,8 @@ static const struct {
     {EVENT_EXHAUST, {[STATUS_IN_FLIGHT] = TO(DEAD)}},
     {EVENT_POISON, {[STATUS_IN_FLIGHT] = TO(DEAD)}},
     /* It ends without its worker: only one that has not ended can. */
-    {EVENT_ABANDON, {[STATUS_BLOCKED] = TO(DEAD)}},
+    {EVENT_ABANDON,
+     {[STATUS_BLOCKED] = TO(DEAD), [STATUS_SCHEDULED] = TO(DEAD), [STATUS_READY] = TO(DEAD)}},
     {EVENT_CANCEL,
      {[STATUS_BLOCKED] = TO(DEAD),
       [STATUS_SCHEDULED] = TO(DEAD),

@@ -4,8 +4,8 @@
 // Gangs: jobs that are handed out together or not at all, and tried again together.
 
 const assert = require('node:assert/strict');
-const { describe, it } = require('node:test');
-const { assertError, queueName, until, useServer } = require('./harness');
+const { after, before, describe, it } = require('node:test');
+const { Server, assertError, queueName, until, useServer } = require('./harness');
 
 let gangs = 0;
 const newGang = (cardinality) => ({ id: `gang-${++gangs}`, cardinality });
@@ -220,5 +220,44 @@ describe('a gang', () => {
             }],
         });
         assertError(res, 400, 'bad_value', /gang: /);
+    });
+});
+
+describe('a wait that nobody ends', () => {
+    const server = new Server({ args: ['--default-dead-job-retention', '1h'] });
+    before(() => server.start());
+    after(() => server.clean());
+
+    async function ended(id) {
+        const job = await until(async () => {
+            const now = await server.job(id);
+            return now.status === 'dead' && now;
+        }, 'it is dead');
+        assert.equal(job.resolution, 'wait-exceeded');
+        return job.reason;
+    }
+
+    it('says_how_long_it_lasts_and_ends_when_the_next_server_knows_a_limit', async () => {
+        const [queue, gang] = [queueName(), newGang(3)];
+        const members = await enqueue(server, queue, gang, 2);
+        const held = await server.enqueue({ queue, hold: true });
+        const why = async (id) => (await server.get(`/jobs/${id}/explain`)).json.summary;
+        assert.match(await why(members[0]),
+            /^ready: .*its gang has 2 of its 3 members, and those are dead if no others come in /);
+        assert.match(await why(held.id), /^blocked: it is held until somebody frees it, and is dead if /);
+        await server.stop();
+        await server.start({ args: [...server.args, '--gang-wait-max', '1s', '--hold-max', '1s'] });
+        for (const id of members)
+            assert.match(await ended(id), /its gang '.*' had 2 of its 3 members, and no others came/);
+        assert.match(await ended(held.id), /it was held, and nobody freed it within 1 s/);
+        const list = await server.get('/jobs?resolution=wait-exceeded');
+        assert.equal(list.json.jobs.length, 3);
+    });
+
+    it('is_not_begun_by_members_that_would_wait_for_each_other', async () => {
+        const [queue, gang] = [queueName(), newGang(2)];
+        const jobs = specs(queue, gang, 2);
+        jobs[1].depends_on = [0];
+        assertError(await server.post('/jobs/bulk', { jobs }), 422, 'unprocessable', /could never run/);
     });
 });

@@ -3,6 +3,7 @@
 /* The port through which the engine reads and writes, and the engine that is made with it. */
 
 #include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_undo.h"
 #include "base/must.h"
 #include "store/record.h"
 
@@ -299,6 +300,7 @@ struct port embedded_port(struct embedded *b)
         .meter = b->meter,
         .load_job = load_job,
         .is_damaged = is_damaged,
+        .keeps_deleted = embedded_undo_keeps_deleted,
         .put_job = put_job,
         .rewrite_job = rewrite_job,
         .put_state = put_state,

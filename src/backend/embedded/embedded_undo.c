@@ -399,3 +399,14 @@ struct err embedded_undo_recover(struct embedded *b)
     struct err read = store_cursor_free(c, b->env.store);
     return err.code == ERR_OK ? read : err;
 }
+
+bool embedded_undo_keeps_deleted(void *ctx)
+{
+    const struct embedded *b = ctx;
+    bool any = false;
+    for (size_t i = 0; i < b->operations.count && !any; i++) {
+        const struct bulk_operation *op = b->operations.at[i];
+        any = op->kind == OPERATION_DELETE && (op->state == OPERATION_RUNS || operation_keeps(op));
+    }
+    return any;
+}

@@ -24,6 +24,8 @@ bool embedded_undo_expire(struct embedded *b);
 /* All windows end now. */
 void embedded_undo_expire_all(struct embedded *b);
 bool embedded_undo_due(const struct embedded *b, instant *at);
+/* Whether a job that was deleted can be brought back; for the port. */
+bool embedded_undo_keeps_deleted(void *ctx);
 NODISCARD struct err embedded_undo_recover(struct embedded *b);
 
 /* embedded_job.c. Deletes a job; for_good: it cannot be undone. */
