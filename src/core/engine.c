@@ -108,7 +108,6 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->surplus);
-    engine_waits_fini(e);
     btree_fini(&e->live_order);
     btree_fini(&e->unique);
     btree_fini(&e->aliases);

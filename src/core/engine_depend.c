@@ -208,6 +208,7 @@ void engine_depend_fini(struct engine *e)
         free(s);
     }
     btree_fini(&e->waiting_for);
+    engine_waits_fini(e);
 }
 
 /* --- notifying dependants --- */

@@ -201,9 +201,9 @@ struct engine {
     struct idmap waits;      /* claims that wait, by id {0, ticket} */
     struct idmap avoids;     /* waiting jobs that must avoid a node, by id */
     uint64_t avoid_serial;
-    struct strmap gangs;              /* id → struct gang * */
-    struct idmap gang_members;        /* those that have not ended */
-    uint64_t gang_number;             /* of the newest */
+    struct strmap gangs;       /* id → struct gang * */
+    struct idmap gang_members; /* those that have not ended */
+    uint64_t gang_number;      /* of the newest */
     struct open_waits open_waits;
     struct strmap gang_shapes;        /* see engine_gang_plan.c */
     struct btree gangs_due;           /* shapes by the place of their first gang; val: the shape */

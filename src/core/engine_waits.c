@@ -22,7 +22,7 @@ instant engine_waits_end(const struct engine *e, instant since, span most)
 void engine_waits_begin(struct engine *e, instant now)
 {
     e->open_waits.began = now;
-    e->open_waits.orphans = (struct orphan_walk){.runs = true};
+    e->open_waits.orphans = (struct orphan_walk){.runs = e->odd.count > 0};
 }
 
 /* --- held jobs --- */

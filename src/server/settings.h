@@ -68,7 +68,7 @@ struct settings {
     int64_t lost_worker_limit; /* 0: none */
     span lost_worker_min_held;
     span gang_wait_max;
-    span hold_max; /* 0: for ever */
+    span hold_max;         /* 0: for ever */
     int64_t in_flight_max; /* 0: any number */
     int64_t budgets_max;
     int64_t retries_share; /* percent */
