@@ -5,34 +5,69 @@
 #include "sim.h"
 #include "trace.h"
 
-void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
-                  span wait)
+/* The first with the key is answered, with nothing, when it still waits. */
+static void note_repeated(struct sim *s, const struct ticket *t)
 {
-    struct ticket *t = ticket_new(s, CMD_STATUS, 0);
+    for (unsigned i = 0; i < CLAIMS; i++) {
+        struct ticket *first = s->claims[i].ticket;
+        if (first && first != t && first->key == t->key)
+            first->canceled = true;
+    }
+}
+
+static void send_claim(struct sim *s, unsigned slot, struct ticket *t, span wait)
+{
+    struct queue_set set = sim_queue_set(t->queues);
     t->is_claim = true;
-    t->limit = count;
-    t->lease = lease;
-    t->queues = queues;
     t->until = instant_add(s->now, wait);
-    t->place = s->quiet ? 0 : node_some(s);
     s->claims[slot].ticket = t;
     s->ledger.claims++;
-    struct queue_set set = sim_queue_set(queues);
     struct claim_spec spec = {.queues = set.names,
                               .queue_count = set.count,
-                              .count = count,
+                              .count = t->limit,
                               .worker = STR("claimer"),
                               .node = node_name(t->place),
-                              .lease = lease,
+                              .lease = t->lease,
                               .wait = wait,
+                              .key = t->key,
                               .done = ticket_answer,
                               .ctx = t};
-    trace_line("claim #%lu of %u, queues %x, lease %ld, wait %ld", t->serial, count, queues,
-               lease.ms, wait.ms);
+    trace_line("claim #%lu of %u, queues %x, lease %ld, wait %ld, key %lu%s", t->serial, t->limit,
+               t->queues, t->lease.ms, wait.ms, t->key, t->again ? " again" : "");
     s->arrived = true;
     s->calling = true;
     s->claims[slot].handle = backend_claim(s->backend, &spec);
     s->calling = false;
+}
+
+void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
+                  span wait)
+{
+    struct ticket *t = ticket_new(s, CMD_STATUS, 0);
+    t->limit = count;
+    t->lease = lease;
+    t->queues = queues;
+    t->place = s->quiet ? 0 : node_some(s);
+    if (!s->quiet && sim_chance(s, 40)) {
+        t->key = t->serial + 1;
+        s->repeat = (struct mrepeat){t->key, queues, t->place, count, lease};
+    }
+    send_claim(s, slot, t, wait);
+}
+
+/* As its worker does when it has no answer; the answer may yet come, or have come. */
+static void claim_again(struct sim *s, unsigned slot, span wait)
+{
+    struct ticket *t = ticket_new(s, CMD_STATUS, 0);
+    const struct mrepeat *r = &s->repeat;
+    t->limit = r->count;
+    t->lease = r->lease;
+    t->queues = r->queues;
+    t->place = r->place;
+    t->key = r->key;
+    t->again = true;
+    note_repeated(s, t);
+    send_claim(s, slot, t, wait);
 }
 
 void client_claim_over(struct sim *s, const struct ticket *t)
@@ -62,8 +97,12 @@ void client_touch_claim(struct sim *s)
             client_cancel_claim(s, slot);
         return;
     }
-    span lease = {1 + (int64_t)sim_draw(s, sim_chance(s, 50) ? 500 : 60000)};
     span wait = {sim_chance(s, 40) ? 0 : (int64_t)sim_draw(s, 20000)};
+    if (s->repeat.key && sim_chance(s, 20)) {
+        claim_again(s, slot, wait);
+        return;
+    }
+    span lease = {1 + (int64_t)sim_draw(s, sim_chance(s, 50) ? 500 : 60000)};
     client_claim(s, slot, sim_some_queues(s), 1 + (uint32_t)sim_draw(s, 5), lease, wait);
 }
 
@@ -85,6 +124,13 @@ void client_claim_job(struct sim *s, struct mjob *m)
     ticket_submit(t, &c);
 }
 
+/* A run whose first answer was lost: its lease need not begin with it. */
+static void handed_late(struct sim *s, const struct handout *h)
+{
+    span lease = instant_diff(h->lease_end, h->job.state.dequeued_at);
+    ledger_handed(&s->ledger, h, NULL, lease, s->now);
+}
+
 /* The run may be one that was handed over before, or one whose first answer was lost. */
 static void judge_again(struct ticket *t, const struct handout *h)
 {
@@ -94,12 +140,37 @@ static void judge_again(struct ticket *t, const struct handout *h)
     PROMISE(h->job.state.status == STATUS_IN_FLIGHT && h->job.state.runs == h->run + 1, "I3",
             "#%lu: job %lu was handed out in a wrong state", t->serial, m->serial);
     if (!run) {
-        span lease = instant_diff(h->lease_end, h->job.state.dequeued_at);
-        ledger_handed(&s->ledger, h, NULL, lease, s->now);
+        handed_late(s, h);
         return;
     }
     PROMISE(!run->stream && run->index == h->run && ledger_live(m, run, t->at) != NO, "I3",
             "#%lu: a run of job %lu that is over was handed out again", t->serial, m->serial);
+}
+
+/* A claim that is repeated gets runs of the first that nobody has spoken of, with leases from now
+ * on; or others, if the first got none. */
+void client_handed(struct ticket *t, const struct handout *h)
+{
+    struct sim *s = t->sim;
+    struct mjob *m = ledger_find(&s->ledger, h->job.id);
+    struct mrun *run = t->again && m ? ledger_run(m, h->token) : NULL;
+    if (!t->again)
+        ledger_handed(&s->ledger, h, NULL, t->lease, s->now);
+    else if (!run)
+        handed_late(s, h);
+    if (!run) {
+        node_handed(s, h, t->place);
+        m = ledger_find(&s->ledger, h->job.id);
+        m->runs[m->run_count - 1].key = t->key;
+        return;
+    }
+    PROMISE(run->key == t->key && !run->confirmed && run->index == h->run &&
+                ledger_live(m, run, t->at) != NO,
+            "I3", "#%lu: run %u of job %lu is not to be handed out again", t->serial, h->run,
+            m->serial);
+    run->lease_end = h->lease_end;
+    if (run->renewals == 0 && m->blind_renewal.ms < t->at.ms)
+        run->lease_min = h->lease_end;
 }
 
 /* Refused because another worker holds it, or it is not ready: it must not be known to be ready. */

@@ -109,7 +109,7 @@ struct mrun {
     instant taken_at, lease_end; /* the last acknowledged end, or none */
     instant lease_min;           /* it cannot expire earlier, whatever happened to renewals */
     struct mstream *stream;      /* NULL: leased */
-    uint64_t seq;
+    uint64_t seq, key;           /* key: of the claim, if it can be repeated */
     unsigned node;
     unsigned renewals; /* requested and not answered yet */
     bool spoken;       /* its holder may have said something of it */

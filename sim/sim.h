@@ -56,6 +56,14 @@ struct mclaim {
     struct backend_claim *handle; /* NULL: answered */
 };
 
+/* The newest claim that can be repeated. */
+struct mrepeat {
+    uint64_t key; /* 0: none yet */
+    unsigned queues, place;
+    uint32_t count;
+    span lease;
+};
+
 #define STREAMS 6
 #define CLAIMS  6
 
@@ -84,6 +92,7 @@ struct sim {
     } walk;                           /* page by page through all jobs */
     struct mstream *streams[STREAMS]; /* NULL: none */
     struct mclaim claims[CLAIMS];
+    struct mrepeat repeat;
     struct mstream **all_streams; /* kept for the ledger */
     size_t stream_count, stream_cap;
     bool calling;  /* inside a call of the backend that must not answer */
@@ -214,6 +223,8 @@ void client_cut_off(struct sim *s);
 void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t prefetch);
 void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
                   span wait);
+/* After a claim was answered: the job is handed over. */
+void client_handed(struct ticket *t, const struct handout *h);
 void client_claim_over(struct sim *s, const struct ticket *t);
 /* Makes a claim, or sometimes cancels one. */
 void client_touch_claim(struct sim *s);
@@ -270,6 +281,8 @@ struct ticket {
     struct id from;
     unsigned resets; /* that had been done when it was asked */
     unsigned place;  /* claim: the node it is made on */
+    uint64_t key;    /* claim: with which it can be repeated; 0: it cannot */
+    bool again;      /* claim: it repeats one */
     void (*then)(struct ticket *t, const struct reply *r); /* for quiet checks; they judge */
     void *ctx;
 };

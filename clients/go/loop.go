@@ -4,6 +4,8 @@ package tenax
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"net/url"
 	"strings"
@@ -24,6 +26,7 @@ type loop struct {
 	returning  int
 	claiming   bool
 	abortClaim context.CancelFunc
+	claimID    string // of the last claim, if it had no answer: the next one repeats it
 	claimAt    time.Time
 	tries      int
 	idle       bool // the last claim got nothing
@@ -116,14 +119,21 @@ func (l *loop) beginClaim() {
 	if l.drain && l.idle && len(l.running) > 0 {
 		return // until one of them has ended
 	}
-	if free > claimMax {
-		free = claimMax
-	}
 	wait := l.w.Wait
 	if l.drain {
 		wait = 0
 	}
-	body := map[string]any{"count": free, "lease_ms": l.w.Lease.Milliseconds(),
+	l.claim(free, wait)
+}
+
+func (l *loop) claim(count int, wait time.Duration) {
+	if count > claimMax {
+		count = claimMax
+	}
+	if l.claimID == "" {
+		l.claimID = newClaimID()
+	}
+	body := map[string]any{"count": count, "claim_id": l.claimID, "lease_ms": l.w.Lease.Milliseconds(),
 		"wait_ms": wait.Milliseconds(), "worker": l.w.Name}
 	if len(l.w.Queues) > 0 {
 		body["queues"] = l.w.Queues
@@ -140,13 +150,20 @@ func (l *loop) beginClaim() {
 	}()
 }
 
+// newClaimID is random also in a process that was forked or copied.
+func newClaimID() string {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)
+	return hex.EncodeToString(id)
+}
+
 func (l *loop) onClaimed(answer claimAnswer) {
 	l.claiming = false
 	if answer.err != nil {
 		l.onRefused(answer.err)
 		return
 	}
-	l.tries, l.claimAt = 0, time.Time{}
+	l.tries, l.claimAt, l.claimID = 0, time.Time{}, ""
 	l.idle = len(answer.jobs) == 0
 	for _, data := range answer.jobs {
 		job, ctx := l.w.begin(data)
@@ -168,7 +185,7 @@ func (l *loop) onRefused(err error) {
 	}
 	var refused *APIError
 	if errors.As(err, &refused) && refused.final() {
-		l.err = err
+		l.err, l.claimID = err, ""
 		l.stop()
 		return
 	}
@@ -192,6 +209,9 @@ func (l *loop) stop() {
 	l.stopAt = l.stopAt.Add(l.w.Grace)
 	l.withdrawAt = time.Now()
 	l.claimEnd = l.withdrawAt.Add(claimGrace)
+	if free := l.w.Concurrency - len(l.running); l.claimID != "" && !l.claiming && free > 0 {
+		l.claim(free, 0) // what it may have got is given back
+	}
 }
 
 // endHandlers does what a stop makes due.

@@ -369,6 +369,17 @@ func TestAClaimThatFailsIsAskedAgain(t *testing.T) {
 	same(t, "the result", b.see(id).Result, "done")
 }
 
+func TestAClaimWhoseAnswerIsLostIsAskedAgain(t *testing.T) {
+	b := newBench(t)
+	id := b.add(NewJob{})
+	drop(t, b.Client, "/jobs/claim", 2)
+	b.drain(func(context.Context, *Job) (any, error) { return "done", nil })
+	job := b.see(id)
+	same(t, "the attempts", job.Attempts, 0)
+	same(t, "the runs", len(job.Runs), 1)
+	same(t, "the result", job.Result, "done")
+}
+
 func TestAClaimThatIsRefusedEndsTheLoop(t *testing.T) {
 	b := newBench(t)
 	b.queue = "not,a,name"

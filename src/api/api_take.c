@@ -3,7 +3,9 @@
 /* GET /jobs/take and POST /jobs/claim: how workers get jobs. */
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "access/mac.h"
 #include "api/api_access.h"
 #include "api/api_canary.h"
 #include "api/api_routes.h"
@@ -235,7 +237,7 @@ struct claim_fields {
     struct name_list queues;
     int32_t count;
     span lease, wait;
-    struct str worker, node;
+    struct str worker, node, claim_id;
 };
 
 static const struct field claim_table[] = {
@@ -250,6 +252,9 @@ static const struct field claim_table[] = {
      JOB_NAME_MAX},
     {"node", false, api_field_label, offsetof(struct claim_fields, node), true,
      "string 0..$: where the worker is", JOB_NAME_MAX},
+    {"claim_id", false, api_field_label, offsetof(struct claim_fields, claim_id), true,
+     "string 0..$: new for each claim; a claim that is sent again with it gets what the first got",
+     JOB_NAME_MAX},
 };
 const struct api_body api_claim_body = {API_FIELDS(claim_table), .optional = true};
 
@@ -335,6 +340,19 @@ static span wait_of(const struct api *a, span asked)
     return max.ms && max.ms < asked.ms ? max : asked;
 }
 
+/* Of a claim that can be repeated; 0: it has no id. The name of the worker has its tenant's mark,
+ * so no tenant can repeat another's claim. */
+static uint64_t claim_key(struct str worker, struct str claim_id)
+{
+    unsigned char mac[MAC_BYTES];
+    uint64_t key;
+    if (!claim_id.len)
+        return 0;
+    mac_make(worker, claim_id, mac);
+    memcpy(&key, mac, sizeof key);
+    return key | 1;
+}
+
 void api_claim(struct api *a, const struct api_request *r)
 {
     struct claim_fields f = {.count = 1, .lease = {API_LEASE_MS}, .worker = r->http->worker_id};
@@ -368,6 +386,7 @@ void api_claim(struct api *a, const struct api_request *r)
                               .agent = api_agent_of(r),
                               .lease = f.lease,
                               .wait = wait_of(a, f.wait),
+                              .key = claim_key(f.worker, f.claim_id),
                               .done = on_claimed,
                               .ctx = c};
     c->claim = backend_claim(a->backend, &spec);

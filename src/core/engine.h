@@ -256,6 +256,11 @@ void engine_stop_run(struct engine *e, instant now, struct id id);
 NODISCARD struct err engine_claim_job(struct engine *e, instant now, const struct job_claim *c,
                                       struct arena *a, struct handout *h, bool *repeated);
 
+/* What the claim with this key got and of which its worker has said nothing yet: the same runs,
+ * with leases that begin now. *count is 0 if there is none: a claim with this key is a new one. */
+NODISCARD struct err engine_claim_again(struct engine *e, instant now, uint64_t key, span lease,
+                                        struct arena *a, struct handout **list, size_t *count);
+
 struct taker_spec {
     const struct str *queues; /* names; count 0 means all queues */
     size_t queue_count;
@@ -265,6 +270,7 @@ struct taker_spec {
     bool claim;
     enum job_kind kind; /* it is given no other jobs */
     span lease;         /* claim: of each job */
+    uint64_t key;       /* claim: for engine_claim_again; 0: it cannot be repeated */
     instant wait_end;   /* claim: answered empty then */
 };
 

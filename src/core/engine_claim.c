@@ -65,22 +65,27 @@ static bool is_held_by(const struct live *l, struct str worker)
            str_eq((struct str){l->worker->bytes, l->worker->len}, worker);
 }
 
-/* The job of a run that goes on, as it was handed out; false if it is another one's. */
-static struct err hand_out_again(struct engine *e, instant now, const struct live *l,
-                                 const struct job_claim *c, struct arena *a, struct handout *h)
+struct err engine_hand_out_again(struct engine *e, instant now, const struct live *l,
+                                 struct arena *a, struct handout *h)
 {
     struct job_extent extent;
-    if (!c->any_run && c->run != l->run)
-        return err_make(ERR_STALE, "the job is in run %u, not in run %u", l->run, c->run);
-    if (!is_held_by(l, c->worker))
-        return err_make(ERR_CONFLICT, "run %u of the job is held by another worker", l->run);
-    TRY(engine_read(e, now, c->id, true, a, &h->job, &extent));
+    *h = (struct handout){0};
+    TRY(engine_read(e, now, l->id, true, a, &h->job, &extent));
     if (h->job.state.extras.notes & NOTE_BIT(NOTE_CHECKPOINT))
-        TRY(e->port.load_note(e->port.ctx, c->id, NOTE_CHECKPOINT, a, &h->checkpoint));
+        TRY(e->port.load_note(e->port.ctx, l->id, NOTE_CHECKPOINT, a, &h->checkpoint));
     h->run = l->run;
     h->token = l->token;
     h->lease_end = engine_lease_end(e, l);
     engine_trace_handout(e, a, h);
+    return err_none();
+}
+
+static struct err check_is_ours(const struct live *l, const struct job_claim *c)
+{
+    if (!c->any_run && c->run != l->run)
+        return err_make(ERR_STALE, "the job is in run %u, not in run %u", l->run, c->run);
+    if (!is_held_by(l, c->worker))
+        return err_make(ERR_CONFLICT, "run %u of the job is held by another worker", l->run);
     return err_none();
 }
 
@@ -133,7 +138,8 @@ struct err engine_claim_job(struct engine *e, instant now, const struct job_clai
         l = NULL;
     }
     if (l) {
-        TRY(hand_out_again(e, now, l, c, a, h));
+        TRY(check_is_ours(l, c));
+        TRY(engine_hand_out_again(e, now, l, a, h));
         *repeated = true;
         return err_none();
     }

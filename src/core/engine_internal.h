@@ -107,6 +107,8 @@ struct live {
     struct taker *taker;      /* the stream that holds it, or NULL: leased */
     struct list held;         /* in taker->held; or of a lease, in engine->leased */
     struct take_group *group; /* NULL: an older version stored the lease with the job's state */
+    struct claim_runs *claim; /* NULL: it cannot be claimed again; see engine_repeat.h */
+    struct list repeat;       /* in claim->runs */
     struct worker_name *worker;
     struct list beside; /* in queue->pace.runs */
     struct unique_ref unique;
@@ -150,6 +152,7 @@ struct taker {
     struct taker *plan_next;
     struct list held; /* struct live.held */
     span lease;
+    uint64_t key; /* of a claim that can be repeated; or 0 */
     instant wait_end;
     bool wait_armed;     /* a DUE_WAIT deadline exists */
     struct handout *got; /* of a claim, in this turn's arena */
@@ -183,6 +186,7 @@ struct engine {
     struct btree heads[JOB_KINDS];
     struct btree deadlines;  /* major: milliseconds since the epoch */
     struct btree lease_ends; /* major: the steady time */
+    struct idmap repeats;    /* struct claim_runs *, by key; see engine_repeat.h */
     span lead;               /* how far `now` is ahead of the steady time */
     struct btree ended[2];   /* ids of completed, dead */
     struct btree surplus;    /* the deadlines of those that engine_surplus.c is about */
@@ -326,6 +330,10 @@ enum status engine_wait_remove(struct engine *e, struct queue *q, const struct j
 enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
 /* Whether the job is ready: in the ready order, parked, or with its gang. */
 bool engine_is_in_order(const struct engine *e, const struct job *job);
+
+/* engine_claim.c: a run that goes on, as it was handed out; the strings lie in the arena. */
+NODISCARD struct err engine_hand_out_again(struct engine *e, instant now, const struct live *l,
+                                           struct arena *a, struct handout *h);
 
 /* engine_take.c */
 /* The run is no longer one of its group, whose record goes with the last. */
@@ -690,7 +698,8 @@ void engine_lose(struct engine *e, instant now, struct live *l);
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);
 
-#include "core/engine_lease.h" /* both need all of the above */
+#include "core/engine_lease.h" /* these need all of the above */
+#include "core/engine_repeat.h"
 #include "core/engine_line.h"
 
 #endif

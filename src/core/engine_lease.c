@@ -61,6 +61,7 @@ void engine_lease_confirm(struct engine *e, struct live *l)
     if (l->confirmed)
         return;
     l->confirmed = true;
+    engine_repeat_remove(e, l);
     if (instant_is_set(l->lease_due))
         engine_lease_store(e, l);
 }
@@ -140,6 +141,7 @@ static struct lease lease_of(const struct engine *e, const struct live *l)
                           .end = engine_lease_end(e, l),
                           .length = l->lease,
                           .confirmed = l->confirmed,
+                          .key = engine_repeat_key(l),
                           .worker = name_of(l->worker),
                           .node = l->extras ? l->extras->node : (struct str){0}};
 }
@@ -175,6 +177,7 @@ struct restored_lease {
     instant taken_at, end;
     span length;
     bool confirmed;
+    uint64_t key;
     struct worker_name *worker, *node;
 };
 
@@ -212,6 +215,7 @@ void engine_restore_lease(struct engine *e, uint64_t seq, const struct lease *le
                                  .end = lease->end,
                                  .length = lease->length,
                                  .confirmed = lease->confirmed,
+                                 .key = lease->key,
                                  .worker = engine_worker_ref(e, lease->worker),
                                  .node = engine_worker_ref(e, lease->node)};
     idmap_put(&e->restored_leases, lease->id, r);
@@ -256,6 +260,8 @@ void engine_lease_revive(struct engine *e, instant now, struct live *l, instant 
     l->lapsed = end.ms <= now.ms;
     l->lease = same ? r->length : instant_diff(end, l->taken_at);
     set_due(e, l, steady(e, end));
+    if (same)
+        engine_repeat_add(e, l, r->key);
 }
 
 static void forget_restored(struct engine *e)
@@ -299,4 +305,5 @@ void engine_leases_fini(struct engine *e)
         if (--e->lease_groups[i]->live == 0)
             free(e->lease_groups[i]);
     forget_restored(e);
+    engine_repeat_fini(e);
 }

@@ -655,7 +655,7 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
     engine_lease_set(e, now, l, lease);
     *lease_end = engine_lease_end(e, l);
     l->lapsed = false;
-    l->confirmed = true;
+    engine_lease_confirm(e, l);
     engine_lease_store(e, l);
     return err_none();
 }

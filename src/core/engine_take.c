@@ -90,6 +90,7 @@ void engine_live_end(struct engine *e, struct live *l)
     }
     engine_in_flight_changed(e);
     engine_lease_drop(e, l);
+    engine_repeat_remove(e, l);
     engine_take_leave(e, l);
     if (l->taker) {
         list_unlink(&l->held);
@@ -265,6 +266,7 @@ static void hold(struct engine *e, struct taker *t, struct live *l, struct hando
         return;
     }
     engine_lease_set(e, l->taken_at, l, t->lease);
+    engine_repeat_add(e, l, t->key);
     h->lease_end = engine_lease_end(e, l);
     h->job.state.token = l->token;
     h->job.state.lease_end = h->lease_end;

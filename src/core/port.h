@@ -39,6 +39,7 @@ struct lease {
     instant taken_at, end;
     span length;             /* as long as it was granted or renewed for */
     bool confirmed;          /* its holder has said something of the run */
+    uint64_t key;            /* of the claim, while it can be repeated (engine_claim_again); or 0 */
     struct str worker, node; /* node: empty if not known */
 };
 

@@ -27,13 +27,15 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
     }
 }
 
-#define LEASES_VERSION 3 /* 2 says nothing of confirmed, and of the length what the end says */
+/* 3 says nothing of keys; 2 nothing of confirmed either, and of the length what the end says. */
+#define LEASES_VERSION 4
 
 /* Of a lease: its names differ from those before; it is confirmed; its length is not from the time
- * of the record to its end. */
+ * of the record to its end; its claim can be repeated. */
 #define LEASE_NAMES     1u
 #define LEASE_CONFIRMED 2u
 #define LEASE_LENGTH    4u
+#define LEASE_KEY       8u
 
 static bool has_names_of(const struct lease *l, const struct lease *before)
 {
@@ -51,9 +53,11 @@ static void write_lease(struct writer *w, instant at, const struct lease *l,
     writer_zigzag(w, at.ms - l->taken_at.ms);
     writer_zigzag(w, l->end.ms - at.ms);
     writer_byte(w, (same ? 0 : LEASE_NAMES) | (l->confirmed ? LEASE_CONFIRMED : 0) |
-                       (whole ? 0 : LEASE_LENGTH));
+                       (whole ? 0 : LEASE_LENGTH) | (l->key ? LEASE_KEY : 0));
     if (!whole)
         writer_zigzag(w, l->length.ms);
+    if (l->key)
+        writer_varint(w, l->key);
     if (same)
         return;
     writer_text(w, l->worker);
@@ -152,6 +156,12 @@ static instant read_moved(struct reader *r, const char *part, instant at, bool b
     return (instant){0};
 }
 
+static unsigned flags_of(unsigned version)
+{
+    return LEASE_NAMES | (version > 2 ? LEASE_CONFIRMED | LEASE_LENGTH : 0) |
+           (version > 3 ? LEASE_KEY : 0);
+}
+
 /* l is the lease before it, and then this one. */
 static void read_lease(struct reader *r, unsigned version, instant at, struct lease *l)
 {
@@ -161,13 +171,15 @@ static void read_lease(struct reader *r, unsigned version, instant at, struct le
     l->token = reader_varint(r, "token", UINT64_MAX);
     l->taken_at = read_moved(r, "taken_at", at, true);
     l->end = read_moved(r, "lease_end", at, false);
-    unsigned flags = reader_byte(
-        r, "flags", version > 2 ? LEASE_NAMES | LEASE_CONFIRMED | LEASE_LENGTH : LEASE_NAMES);
+    unsigned flags = reader_byte(r, "flags", flags_of(version));
     /* A record of version 2 that is not of the turn of the claim is of a renewal. */
     l->confirmed = version > 2 ? flags & LEASE_CONFIRMED : l->taken_at.ms != at.ms;
     l->length = instant_diff(l->end, at);
     if (flags & LEASE_LENGTH)
         l->length.ms = reader_zigzag(r, "length");
+    l->key = flags & LEASE_KEY ? reader_varint(r, "key", UINT64_MAX) : 0;
+    if ((flags & LEASE_KEY) && !l->key)
+        reader_fault(r, "key");
     if (!(flags & LEASE_NAMES))
         return;
     l->worker = reader_text(r, "worker");

@@ -82,6 +82,7 @@ struct source {
     const struct source_vt *vt;
     const char *name; /* for messages: "http://127.0.0.1:7890" */
     bool claiming;    /* a claim is in progress */
+    bool unsure;      /* the last claim had no answer, and may have got jobs: the next repeats it */
     const struct source_user *user;
     void *ctx;
 };

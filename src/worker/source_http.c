@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/id.h"
@@ -35,7 +36,8 @@ struct source_http {
     size_t waiting;           /* renewals that wait */
     size_t *asked;            /* the seats that are renewed together, in order */
     size_t asked_count;
-    span lease; /* requested by the claim */
+    span lease;                        /* requested by the claim */
+    uint64_t claim_seed, claim_number; /* its id: POST /jobs/claim in docs/api.md */
     struct view_list jobs;
     struct call *seats;
     struct curl_waitfd *fds;
@@ -76,7 +78,8 @@ static void claim(struct source *s, const struct source_claim *c)
         buf_lit(b, ",\"node\":");
         json_write_string(b, str_from(a->node));
     }
-    buf_print(b, ",\"wait_ms\":%" PRId64 "}", c->wait.ms);
+    buf_print(b, ",\"claim_id\":\"%016" PRIx64 "-%" PRIu64 "\",\"wait_ms\":%" PRId64 "}",
+              h->claim_seed, h->claim_number, c->wait.ms);
     s->claiming = true;
     h->lease = c->lease;
     call_start(&h->claim, h->multi, "POST", "/jobs/claim", (span){c->wait.ms + CLAIM_EXTRA.ms});
@@ -270,6 +273,8 @@ static void answer(struct source_http *h, struct call *c, enum call_result r)
             a.why = STR("what answers a claim has no jobs: is a proxy in between?");
         }
         h->jobs = view_list(view_get(a.body, "jobs"));
+        s->unsure = a.result == CALL_UNREACHABLE || a.result == CALL_TRY_LATER;
+        h->claim_number += !s->unsure;
         s->user->claimed(s->ctx, &a);
     } else if (c == &h->together) {
         answer_renewals(h, &a, c->status);
@@ -351,6 +356,8 @@ struct source *source_http_new(const struct source_http_args *args)
                               .renewals = alloc_zero(args->seats * sizeof *h->renewals),
                               .asked = alloc_zero(args->seats * sizeof *h->asked)};
     must(h->multi);
+    ssize_t got = getrandom(&h->claim_seed, sizeof h->claim_seed, 0);
+    must(got == sizeof h->claim_seed);
     call_init(&h->claim, args->url, &args->tls);
     call_init(&h->withdraw, args->url, &args->tls);
     call_init(&h->together, args->url, &args->tls);

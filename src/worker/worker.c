@@ -131,6 +131,16 @@ static void withdraw_claim(struct worker *w)
     w->claim_end = when_after(w->now, CLAIM_GRACE);
 }
 
+/* What the last claim may have got is asked for once more, to be given back. */
+static void resolve_claim(struct worker *w)
+{
+    size_t room = w->slot_count - count_taken(w);
+    if (!w->source->unsure || w->source->claiming || room == 0)
+        return;
+    source_claim(w->source, &(struct source_claim){.count = room, .lease = w->args->lease});
+    w->claim_end = when_after(w->now, CLAIM_GRACE);
+}
+
 static void claimed(void *ctx, const struct source_answer *a)
 {
     struct worker *w = ctx;
@@ -175,6 +185,7 @@ static void stop_further(struct worker *w)
     switch (++w->stop) {
     case STOP_WAITING:
         withdraw_claim(w);
+        resolve_claim(w);
         w->stop_at = when_after(w->now, w->args->grace);
         duration_write(&grace, w->args->grace);
         if (taken)

@@ -306,6 +306,14 @@ struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint
     return open_taker(r, name, queue, &spec);
 }
 
+struct taker *rig_claim_keyed(struct rig *r, const char *name, const char *queue, uint32_t count,
+                              uint64_t key)
+{
+    struct taker_spec spec = {
+        .limit = count, .claim = true, .lease = RIG_LEASE, .key = key, .wait_end = r->now};
+    return open_taker(r, name, queue, &spec);
+}
+
 /* --- turns --- */
 
 void rig_turn(struct rig *r)

@@ -138,6 +138,9 @@ void rig_set_queue(struct rig *r, const char *queue, struct queue_settings setti
 struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uint32_t prefetch);
 struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint32_t count,
                         span wait);
+/* One that can be repeated, and does not wait. */
+struct taker *rig_claim_keyed(struct rig *r, const char *name, const char *queue, uint32_t count,
+                              uint64_t key);
 /* The same, on a node. */
 struct taker *rig_stream_on(struct rig *r, const char *node, const char *queue, uint32_t prefetch);
 #define RIG_LEASE ((span){60000})

@@ -234,6 +234,85 @@ static void a_member_of_a_gang_is_never_handed_out_alone(void **state)
     assert_refused(claim(r, id, 0, "w"), ERR_UNPROCESSABLE, "gang");
 }
 
+/* --- a claim that is repeated --- */
+
+#define KEY 77
+
+struct repeated {
+    struct handout *list;
+    size_t count;
+};
+
+static struct repeated claim_again(struct rig *r, uint64_t key, span lease)
+{
+    struct repeated again;
+    assert_ok(engine_claim_again(r->e, r->now, key, lease, &r->strings, &again.list, &again.count));
+    rig_turn(r);
+    return again;
+}
+
+static void claim_keyed(struct rig *r, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        rig_add(r, "q");
+    rig_clear(r);
+    rig_claim_keyed(r, "w", "q", count, KEY);
+    rig_turn(r);
+    assert_int_equal(r->got_count, count);
+}
+
+static void repeated_it_gets_the_same_runs_with_leases_from_now(void **state)
+{
+    R;
+    claim_keyed(r, 3);
+    for (int restarted = 0; restarted < 2; restarted++, rig_restart(r)) {
+        rig_turn_after(r, 1000);
+        struct repeated again = claim_again(r, KEY, HOUR);
+        assert_int_equal(again.count, 3);
+        for (size_t i = 0; i < 3; i++) {
+            assert_id(again.list[i].job.id, r->got[i].id);
+            assert_int_equal(again.list[i].token, r->got[i].token);
+            assert_int_equal(again.list[i].run, 0);
+            assert_int_equal(again.list[i].lease_end.ms, r->now.ms + HOUR.ms);
+        }
+    }
+    rig_turn_after(r, HOUR.ms - 1000);
+    assert_int_equal(rig_count(r, "q", STATUS_IN_FLIGHT), 3);
+    rig_turn_after(r, 1000);
+    assert_int_equal(rig_count(r, "q", STATUS_IN_FLIGHT), 0);
+    assert_int_equal(claim_again(r, KEY, HOUR).count, 0);
+}
+
+static void repeated_it_gets_no_run_of_which_its_worker_has_spoken(void **state)
+{
+    R;
+    instant end;
+    claim_keyed(r, 3);
+    struct run_ref first = {.id = r->got[0].id, .token = r->got[0].token};
+    assert_ok(engine_renew(r->e, r->now, first, HOUR, &end));
+    rig_succeed(r, r->got[1].id);
+    rig_turn(r);
+    for (int restarted = 0; restarted < 2; restarted++, rig_restart(r)) {
+        struct repeated again = claim_again(r, KEY, HOUR);
+        assert_int_equal(again.count, 1);
+        assert_id(again.list[0].job.id, r->got[2].id);
+    }
+}
+
+static void only_its_own_key_repeats_a_claim(void **state)
+{
+    R;
+    claim_keyed(r, 1);
+    assert_int_equal(claim_again(r, KEY + 1, HOUR).count, 0);
+    rig_add(r, "q");
+    rig_clear(r);
+    rig_claim(r, "w", "q", 1, (span){0});
+    rig_turn(r);
+    assert_int_equal(r->got_count, 1);
+    assert_int_equal(claim_again(r, 0, HOUR).count, 0);
+    assert_int_equal(claim_again(r, KEY, HOUR).count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +327,9 @@ int main(void)
         TEST(limits_of_its_queue_keep_it_back),
         TEST(a_full_key_keeps_it_back_and_a_parked_job_may_be_claimed_when_it_is_not),
         TEST(a_member_of_a_gang_is_never_handed_out_alone),
+        TEST(repeated_it_gets_the_same_runs_with_leases_from_now),
+        TEST(repeated_it_gets_no_run_of_which_its_worker_has_spoken),
+        TEST(only_its_own_key_repeats_a_claim),
     };
     return cmocka_run_group_tests_name("engine_claim", tests, NULL, NULL);
 }

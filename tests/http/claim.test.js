@@ -543,3 +543,73 @@ describe('a claim of one given job', () => {
         assertError(await server.post(`/jobs/${id}/claim`, { worker: 'a,b' }), 400, 'bad_name');
     });
 });
+
+describe('a claim that is sent again', () => {
+    const server = useServer();
+    const claim = (fields) => server.claim({ worker: 'w', wait_ms: 0, ...fields });
+
+    it('gets_the_same_runs_and_their_leases_begin_anew', async () => {
+        const queue = queueName();
+        await server.enqueueMany(repeat(3, { queue }));
+        const spec = { queues: [queue], count: 2, claim_id: queue, lease_ms: 60000 };
+        const first = await claim(spec);
+        const again = await claim({ ...spec, count: 3 });
+        const bare = (jobs) => jobs.map(({ lease_expires_at: end, ...job }) => [typeof end, job]);
+        assert.equal(first.length, 2);
+        assert.deepEqual(bare(again), bare(first), 'and not the third');
+        assert.ok(again[0].lease_expires_at >= first[0].lease_expires_at);
+        for (const { id, token } of first)
+            assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
+        const [third, ...more] = await claim(spec);
+        assert.deepEqual([third.run, more], [0, []], 'all were reported: it is a new claim');
+        assert.ok(!ids(first).includes(third.id));
+    });
+
+    it('gets_no_run_that_was_renewed', async () => {
+        const queue = queueName();
+        await server.enqueueMany(repeat(2, { queue }));
+        const spec = { queues: [queue], count: 2, claim_id: queue };
+        const [a, b] = await claim(spec);
+        assert.equal((await server.post(`/jobs/${a.id}/renew`, { token: a.token })).status, 200);
+        assert.deepEqual(ids(await claim(spec)), [b.id]);
+    });
+
+    it('takes_the_place_of_the_first_which_is_answered_with_nothing', async () => {
+        const queue = queueName();
+        const spec = { queues: [queue], claim_id: queue, wait_ms: 20000 };
+        const first = claim(spec);
+        await until(async () => (await server.get('/workers')).json.workers
+            .some((w) => w.name === 'w' && w.claims === 1), 'it waits');
+        const second = claim(spec);
+        assert.deepEqual(await first, []);
+        const { id } = await server.enqueue({ queue });
+        assert.deepEqual(ids(await second), [id]);
+    });
+
+    it('is_that_of_its_worker_only', async () => {
+        const queue = queueName();
+        await server.enqueueMany(repeat(2, { queue }));
+        const spec = { queues: [queue], claim_id: queue };
+        const [a] = await claim(spec);
+        const [b] = await claim({ ...spec, worker: 'another' });
+        assert.notEqual(a.id, b.id);
+    });
+
+    it('gets_them_after_the_server_was_killed', async (t) => {
+        const own = await new Server().start();
+        t.after(() => own.clean());
+        const spec = { queues: ['q'], count: 2, worker: 'w', claim_id: 'c1', lease_ms: 60000 };
+        await own.enqueueMany(repeat(3, { queue: 'q' }));
+        const first = await own.claim(spec);
+        await own.stop('SIGKILL');
+        await own.start();
+        const again = await own.claim(spec);
+        assert.deepEqual(again.map((job) => [job.id, job.token, job.run]),
+            first.map((job) => [job.id, job.token, job.run]));
+    });
+
+    it('has_an_id_of_at_most_255_bytes', async () => {
+        const res = await server.post('/jobs/claim', { claim_id: 'x'.repeat(256) });
+        assertError(res, 400, 'bad_value', /claim_id/);
+    });
+});

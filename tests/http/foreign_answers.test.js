@@ -60,6 +60,34 @@ describe('answers of others', () => {
         assert.match(stderr, /answered HTTP 401, but not as Tenax does; .*proxy in between/);
     });
 
+    const drop = (path, count) => proxy.control('drop', undefined, JSON.stringify({ path, count }));
+
+    it('a_claim_whose_answer_is_lost_is_asked_again', async () => {
+        const { id } = await server.enqueue({ queue: 'lost', retry_limit: 0 });
+        drop('/jobs/claim', 2);
+        const { code, stderr } = await run(['work', '--queue', 'lost', '--drain', '--', 'true'],
+            { TENAX_URL: proxy.url() });
+        assert.equal(code, 0, stderr);
+        assert.deepEqual(await outcomes(id), ['completed']);
+    });
+
+    it('what_it_got_is_given_back_by_a_worker_that_stops', async () => {
+        const { id } = await server.enqueue({ queue: 'stop' });
+        drop('/jobs/claim', 1);
+        // And no other answer comes before the worker is told to stop.
+        proxy.control('refuse', undefined, JSON.stringify({ path: '/jobs/claim', count: 100, status: 503 }));
+        const worker = begin(['work', '--queue', 'stop', '--lease', '1h', '--', 'true'],
+            { TENAX_URL: proxy.url() });
+        await until(() => proxy.rules.some((rule) => rule.status === 503 && rule.count < 100), 'it asks again');
+        proxy.rules.length = 0;
+        worker.child.kill('SIGTERM');
+        const { code } = await worker.ended;
+        assert.equal(code, 0, worker.stderr);
+        const job = await server.job(id);
+        assert.deepEqual([job.status, job.attempts], ['ready', 0]);
+        assert.deepEqual(await outcomes(id), ['returned']);
+    });
+
     it('are_told_apart_from_the_servers_by_commands', async () => {
         const { id } = await server.enqueue({ queue: 'cli' });
         const ask = (args) => run(args, { TENAX_URL: proxy.url() });

@@ -148,9 +148,9 @@ static void the_bytes_of_a_clock_are_pinned(void **state)
 }
 
 static const struct lease LEASES[] = {
-    {{1, 2}, 0, 0x81, {1700000000000}, {1700000030000}, {30000}, false, {"w", 1}, {"n1", 2}},
-    {{3, 4}, 300, UINT64_MAX, {1699999999999}, {1700000000000}, {0}, true, {"w", 1}, {"n1", 2}},
-    {{5, 6}, 1, 1, {1700000000001}, {1699999999999}, {7}, true, {"w", 1}, {"", 0}},
+    {{1, 2}, 0, 0x81, {1700000000000}, {1700000030000}, {30000}, false, 0x181, {"w", 1}, {"n1", 2}},
+    {{3, 4}, 300, UINT64_MAX, {1699999999999}, {1700000000000}, {0}, true, 0, {"w", 1}, {"n1", 2}},
+    {{5, 6}, 1, 1, {1700000000001}, {1699999999999}, {7}, true, 0, {"w", 1}, {"", 0}},
 };
 
 static void check_lease(void *ctx, const struct lease *l)
@@ -161,6 +161,7 @@ static void check_lease(void *ctx, const struct lease *l)
     assert_true(l->taken_at.ms == want->taken_at.ms && l->end.ms == want->end.ms);
     assert_true(l->length.ms == want->length.ms && l->confirmed == want->confirmed);
     assert_true(str_eq(l->worker, want->worker) && str_eq(l->node, want->node));
+    assert_true(l->key == want->key);
 }
 
 static void check_renewed(void *ctx, const struct lease *l)
@@ -182,13 +183,14 @@ static void the_bytes_of_leases_are_pinned(void **state)
     struct record_key key = record_takes_key(7);
     struct str value = batch_find(&b, record_key_view(&key))->value;
     hex(value, text);
-    assert_string_equal(text, "0381d095ffbc3103"
+    assert_string_equal(text, "0481d095ffbc3103"
                               "00000000000000010000000000000002"
                               "00"
                               "8101"
                               "00"
                               "e0d403"
-                              "01"
+                              "09"
+                              "8103"
                               "0177"
                               "026e31"
                               "00000000000000030000000000000004"

@@ -2,6 +2,7 @@
 
 // The loop of a worker: claims jobs, runs handlers, renews leases, reports.
 
+import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BACKOFF_MAX_MS, backoff, members } from './client.js';
@@ -32,6 +33,7 @@ export class Worker {
     #left = new Set(); // of these, those that are not waited for any more
     #returning = 0;
     #claim = null; // the AbortController of a claim that is under way
+    #claimId = ''; // of the last claim, if it had no answer: the next one repeats it
     #claimAt = 0;
     #claimEnd = 0;
     #withdrawAt = 0;
@@ -94,6 +96,9 @@ export class Worker {
             this.#log.info(`stopping; ${this.#running.size} running`);
             this.#withdrawAt = performance.now();
             this.#claimEnd = performance.now() + CLAIM_GRACE_MS;
+            const free = this.concurrency - this.#running.size;
+            if (this.#claimId && !this.#claim && free > 0)
+                this.#askForJobs(free, 0); // what it may have got is given back
         }
         this.#wake();
     }
@@ -136,18 +141,20 @@ export class Worker {
             return;
         if (drain && this.#idle && this.#running.size)
             return; // until one of them has ended
-        this.#claim = new AbortController();
-        this.#askForJobs(free, drain ? 0 : this.waitMs, this.#claim);
+        this.#askForJobs(free, drain ? 0 : this.waitMs);
     }
 
-    async #askForJobs(free, waitMs, mine) {
+    async #askForJobs(free, waitMs) {
+        const mine = this.#claim = new AbortController();
+        this.#claimId ||= randomUUID();
         const body = members({
             queues: this.queues, count: Math.min(free, CLAIM_MAX), lease_ms: this.leaseMs, wait_ms: waitMs,
-            worker: this.name, node: this.node,
+            worker: this.name, node: this.node, claim_id: this.#claimId,
         });
         try {
             const { jobs } = await this.client._ask('POST', '/jobs/claim', body, 'jobs',
                 { timeoutMs: waitMs + 15000, retryForMs: 0, signal: mine.signal });
+            this.#claimId = '';
             this.#idle = jobs.length === 0;
             for (const data of jobs)
                 this.#begin(new Job(this.client, data, this.leaseMs));
@@ -166,6 +173,7 @@ export class Worker {
             return;
         if (isFinal(err)) {
             this.#error = err;
+            this.#claimId = '';
             this.stop();
             return;
         }

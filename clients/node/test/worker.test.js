@@ -161,6 +161,16 @@ describe('a worker', () => {
         assert.deepEqual([two.status, two.attempts], ['dead', 1]);
     });
 
+    it('asks_again_for_what_a_claim_got_whose_answer_is_lost', async () => {
+        const ids = [await enqueue(1, { retry_limit: 0 }), await enqueue(2, { retry_limit: 0 })];
+        await client.request('POST', '/proxy/drop', { path: '/jobs/claim', count: 2 });
+        await drain((job) => job.payload, { concurrency: 2 });
+        for (const id of ids) {
+            const job = await get(id);
+            assert.deepEqual([job.status, job.attempts, job.runs.length], ['completed', 0, 1]);
+        }
+    });
+
     it('makes_a_failure_of_a_result_that_is_refused', async () => {
         const ids = [await enqueue('large', { retry_limit: 0 }), await enqueue('odd', { retry_limit: 0 })];
         await drain((job) => (job.payload === 'large' ? 'x'.repeat(70000) : 1n));

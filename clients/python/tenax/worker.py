@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 import traceback
+import uuid
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 from urllib.parse import quote
 
@@ -254,10 +255,11 @@ class Worker:
 
     # --- claims ---
 
-    def _claim(self, count: int, wait: float) -> None:
+    def _claim(self, count: int, wait: float, claim_id: str) -> None:
         """The thread of a claim."""
         body = {"queues": self.queues, "count": min(count, CLAIM_MAX), "worker": self.name,
-                "lease_ms": round(self.lease * 1000), "wait_ms": round(wait * 1000)}
+                "lease_ms": round(self.lease * 1000), "wait_ms": round(wait * 1000),
+                "claim_id": claim_id}
         if self.node:
             body["node"] = self.node
         try:
@@ -283,6 +285,7 @@ class _Loop:
         self.drain = drain
         self.running: Dict[str, Job] = {}  # by token: handlers that have not returned
         self.claiming = False
+        self.claim_id = ""  # of the last claim, if it had no answer: the next one repeats it
         self.idle = False  # the last claim got nothing
         self.tries = 0
         self.claim_at = 0.0
@@ -330,12 +333,17 @@ class _Loop:
         if self.drain and self.idle and self.running:
             self.claim_at = time.monotonic() + 3600  # until one of them has ended
             return
+        self.claim(free, 0.0 if self.drain else self.worker.wait)
+
+    def claim(self, count: int, wait: float) -> None:
         self.claiming = True
+        self.claim_id = self.claim_id or uuid.uuid4().hex
         threading.Thread(target=self.worker._claim, daemon=True, name="tenax-claim",
-                         args=(free, 0.0 if self.drain else self.worker.wait)).start()
+                         args=(count, wait, self.claim_id)).start()
 
     def on_claimed(self, jobs: List[Job]) -> None:
         self.claiming = False
+        self.claim_id = ""
         self.tries, self.claim_at = 0, 0.0
         self.idle = not jobs
         for job in jobs:
@@ -351,7 +359,7 @@ class _Loop:
         if self.stops:
             return
         if is_final(error):
-            self.error = error
+            self.error, self.claim_id = error, ""
             self.on_stop()
             return
         log.warning("no jobs for now: %s", error if isinstance(error, TenaxError) else repr(error))
@@ -377,6 +385,9 @@ class _Loop:
         log.info("stopping; %d running", len(self.running))
         self.withdraw_at = now
         self.claim_end = now + CLAIM_GRACE
+        free = self.worker.concurrency - len(self.running)
+        if self.claim_id and not self.claiming and free > 0:
+            self.claim(free, 0.0)  # what it may have got is given back
 
     def end_handlers(self) -> None:
         """What a stop makes due."""

@@ -161,6 +161,14 @@ class Working(unittest.TestCase):
         self.assertEqual([self.get(good)["result"], len(self.get(good)["runs"])], [1, 1])
         self.assertEqual([self.get(bad)["status"], self.get(bad)["attempts"]], ["dead", 1])
 
+    def test_a_claim_whose_answer_is_lost_is_asked_again(self):
+        ids = [self.enqueue(retry_limit=0), self.enqueue(retry_limit=0)]
+        self.client.request("POST", "/proxy/drop", {"path": "/jobs/claim", "count": 2})
+        self.drain(lambda job: None, concurrency=2)
+        for job in map(self.get, ids):
+            self.assertEqual((job["status"], job["attempts"], len(job["runs"])),
+                             ("completed", 0, 1))
+
     def test_a_result_that_is_refused_is_a_failure(self):
         large, odd = self.enqueue(payload="large", retry_limit=0), self.enqueue(retry_limit=0)
         self.drain(lambda job: "x" * 70000 if job.payload == "large" else object())

@@ -167,6 +167,16 @@ class TestWorker < Minitest::Test
     assert_equal ["dead", 1], get(bad).values_at("status", "attempts")
   end
 
+  def test_a_claim_whose_answer_is_lost_is_asked_again
+    ids = [enqueue(retry_limit: 0), enqueue(retry_limit: 0)]
+    @client.request("POST", "/proxy/drop", { path: "/jobs/claim", count: 2 })
+    drain(concurrency: 2) { nil }
+    ids.each do |id|
+      job = get(id)
+      assert_equal ["completed", 0, 1], [job["status"], job["attempts"], job["runs"].size]
+    end
+  end
+
   def test_a_result_that_is_refused_is_a_failure
     ids = [enqueue("large", retry_limit: 0), enqueue("odd", retry_limit: 0)]
     drain { |job| job.payload == "large" ? "x" * 70_000 : Float::NAN }

@@ -157,6 +157,7 @@ struct embedded {
     struct turn *building;
     struct turn *committing; /* NULL: no commit under way */
     struct list streams, claims;
+    struct idmap keyed_claims;   /* struct backend_claim *, by key: the last with it */
     struct list scans, answered; /* under way; waiting for their reply to leave */
     struct list asking;          /* scans that wait for the evaluator */
     struct list asks;            /* questions to the evaluator */
@@ -239,6 +240,8 @@ struct backend_claim {
     struct str worker;
     struct glob_list reach;
     bool counted;
+    bool repeated;       /* by another claim, which gets what this one got */
+    uint64_t key;        /* or 0 */
     struct taker *taker; /* NULL: answered */
     reply_fn done;
     void *ctx;

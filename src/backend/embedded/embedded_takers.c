@@ -65,26 +65,39 @@ static void uncount(struct embedded *b, struct str worker, bool counted, bool st
     workers_heard(&b->workers, worker, b->now);
 }
 
+static struct id key_of(const struct backend_claim *c)
+{
+    return (struct id){0, c->key};
+}
+
 static void on_claim_reply(void *ctx, const struct reply *r)
 {
     struct backend_claim *c = ctx;
+    const struct reply nothing = {0};
     list_unlink(&c->node);
+    if (c->key && idmap_get(&c->b->keyed_claims, key_of(c)) == c)
+        idmap_remove(&c->b->keyed_claims, key_of(c));
     uncount(c->b, c->worker, c->counted, false);
-    c->done(c->ctx, r);
+    c->done(c->ctx, c->repeated && r->err.code == ERR_OK ? &nothing : r);
     free(c);
 }
 
-static void on_claimed(void *ctx, void *taker_ctx, struct handout *h, size_t count)
+static void answer_claim(struct embedded *b, struct backend_claim *c, struct handout *h,
+                         size_t count)
 {
-    struct embedded *b = ctx;
-    struct backend_claim *c = taker_ctx;
-    c->taker = NULL;
     embedded_reach_handouts(b, c->reach, h, count);
     struct reply *r = embedded_effect(b, on_claim_reply, c);
     r->count = count;
     r->handouts = h;
     for (size_t i = 0; i < count; i++)
         b->building->handed_out += handout_bytes(&h[i]);
+}
+
+static void on_claimed(void *ctx, void *taker_ctx, struct handout *h, size_t count)
+{
+    struct backend_claim *c = taker_ctx;
+    c->taker = NULL;
+    answer_claim(ctx, c, h, count);
 }
 
 struct engine_sink embedded_sink(struct embedded *b)
@@ -212,6 +225,29 @@ void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool 
     pause_taker(self(base), s);
 }
 
+/* True if the claim is answered: it repeats one that got jobs. One that still waits, perhaps for a
+ * peer that is gone, would get jobs that nobody reads. */
+static bool repeat_claim(struct embedded *b, struct backend_claim *c, span lease)
+{
+    struct backend_claim *first = idmap_get(&b->keyed_claims, key_of(c));
+    struct handout *list;
+    size_t count;
+    if (!c->key)
+        return false;
+    idmap_put(&b->keyed_claims, key_of(c), c);
+    if (first)
+        first->repeated = true;
+    if (first && first->taker)
+        embedded_claim_cancel(&b->backend, first);
+    struct err err =
+        engine_claim_again(b->engine, b->now, c->key, lease, &b->building->arena, &list, &count);
+    if (err.code != ERR_OK)
+        embedded_effect(b, on_claim_reply, c)->err = err;
+    else if (count)
+        answer_claim(b, c, list, count);
+    return err.code != ERR_OK || count;
+}
+
 struct backend_claim *embedded_claim(struct backend *base, const struct claim_spec *spec)
 {
     struct embedded *b = self(base);
@@ -225,6 +261,7 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
     c->reach = spec->reach;
     c->worker = own_name(c, sizeof *c, spec->worker);
     c->counted = w != NULL;
+    c->key = spec->key;
     if (w)
         w->claims++;
     c->done = spec->done;
@@ -240,6 +277,9 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
     }
+    b->wake_needed = true;
+    if (repeat_claim(b, c, spec->lease))
+        return c;
     struct taker_spec taker = {.queues = quiet ? &embedded_nowhere : spec->queues,
                                .queue_count = quiet ? 1 : spec->queue_count,
                                .limit = spec->count,
@@ -248,9 +288,9 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
                                .claim = true,
                                .kind = spec->kind,
                                .lease = spec->lease,
+                               .key = spec->key,
                                .wait_end = instant_add(b->now, spec->wait)};
     c->taker = engine_taker_open(b->engine, &taker, c);
-    b->wake_needed = true;
     return c;
 }
 
@@ -449,4 +489,5 @@ void embedded_takers_free_all(struct embedded *b)
         list_unlink(&c->node);
         free(c);
     }
+    idmap_fini(&b->keyed_claims);
 }

@@ -23,6 +23,7 @@ module Tenax
       @left = {} # of these, those that are not waited for any more
       @returning = 0
       @claiming = false
+      @claim_id = nil # of the last claim, if it had no answer: the next one repeats it
       @idle = false # the last claim got nothing
       @tries = 0
       @claim_at = @stop_at = @withdraw_at = @claim_end = now
@@ -86,13 +87,18 @@ module Tenax
       return if @stops.positive? || @claiming || free <= 0 || now < @claim_at
       return if @drain && @idle && !@running.empty? # until one of them has ended
 
-      @claiming = true
-      Thread.new { claim([free, CLAIM_MAX].min, @drain ? 0 : @worker.wait) }
+      start_claim(free, @drain ? 0 : @worker.wait)
     end
 
-    def claim(count, wait)
+    def start_claim(free, wait)
+      @claiming = true
+      id = @claim_id ||= SecureRandom.hex(16)
+      Thread.new { claim([free, CLAIM_MAX].min, wait, id) }
+    end
+
+    def claim(count, wait, id)
       body = Client.members({ queues: @worker.queues, count: count, worker: @worker.name,
-                              node: @worker.node, lease_ms: (@worker.lease * 1000).round,
+                              node: @worker.node, claim_id: id, lease_ms: (@worker.lease * 1000).round,
                               wait_ms: (wait * 1000).round })
       answer = @worker.client.request("POST", "/jobs/claim", body, timeout: wait + 15, retry_for: 0,
                                                                   member: "jobs")
@@ -105,6 +111,7 @@ module Tenax
 
     def claimed(jobs)
       @claiming = false
+      @claim_id = nil
       @tries = 0
       @claim_at = now
       @idle = jobs.empty?
@@ -117,6 +124,7 @@ module Tenax
 
       if error.is_a?(ApiError) && error.final?
         @error = error
+        @claim_id = nil
         stop
         return
       end
@@ -151,6 +159,8 @@ module Tenax
       @stop_at += @worker.grace
       @withdraw_at = now
       @claim_end = now + CLAIM_GRACE
+      free = @worker.concurrency - @running.size
+      start_claim(free, 0) if @claim_id && !@claiming && free.positive? # what it got is given back
     end
 
     # What a stop makes due.
