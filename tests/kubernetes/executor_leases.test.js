@@ -19,10 +19,11 @@ describe('the leases of an executor', () => {
     after(() => proxy.stop());
 
     it('are_renewed_by_one_request', async () => {
-        const executor = bed.executor({ server: proxy, args: ['--lease', '12s'] }).start();
+        const executor = bed.executor({ server: proxy, args: ['--lease', '12s'] });
         const ids = [];
         for (let i = 0; i < PODS; i++)
             ids.push((await bed.enqueue(executor, pod({ steps: ['running', 'pause'] }))).id);
+        executor.start(); // they are there by now: one claim takes them all, whose leases are due together
         for (const id of ids)
             await bed.pod(id, 0, 'Running');
         const count = proxy.bodies('/jobs/renew').length;

@@ -395,8 +395,7 @@ static void their_patterns_together_are_bounded_as_they_are_compiled(void **stat
                   "{rules: [",
                   count);
         for (int i = 0; i < 100; i++)
-            buf_print(&b, "{action: Retry, onTerminationMessage: {pattern: '%d([a-c]){700}'}},",
-                      i);
+            buf_print(&b, "{action: Retry, onTerminationMessage: {pattern: '%d([a-c]){700}'}},", i);
         buf_lit(&b, "]}}");
         buf_byte(&b, '\0');
         code = put(b.at, NULL);
