@@ -21,7 +21,7 @@ ASAN_HTTP  = access_identities armada audit batch body claim cron damage depend 
 ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..50
 
-.PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
+.PHONY: all check debug asan demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
 	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long soak lint docs bench sim fuzz install deb clean help \
 	bench-peers bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
@@ -56,7 +56,19 @@ demo-builds: all
 # Says where it is, and ends what hangs.
 SUITE = TENAX_BIN=$(BUILD)/tenax tools/suite
 
-## test: what every change must pass, from unit tests to crashes and sanitizers
+## check: for every commit, unit tests, and lint of what has changed; 3 min
+check: all
+	@tools/setup test
+	@tools/setup lint
+	@tools/check $(BUILD)
+
+ifdef T
+test: all
+	@tools/setup test
+	@tools/one $(BUILD) $(T)
+else
+## test: what every change must pass, from unit tests to crashes and sanitizers; half an hour
+##   T=core/retry runs one test alone; T=http/claim, T=sim/1..40 or T="core/retry http/claim" likewise
 test: all
 	@tools/setup test
 	@tools/setup packaging
@@ -64,6 +76,7 @@ test: all
 	@export TEST_RUN=$(BUILD)/test-run; $(MAKE) --no-print-directory -j2 test-waiting test-working || \
 		{ tools/suite --failed; exit 1; }
 	@echo "make test: all of it passed"
+endif
 
 # Side by side: suites that mostly wait for others, and those that need the processor. Each suite
 # begins only if none has failed.
@@ -208,6 +221,18 @@ test-mutants: all
 	@tools/setup test
 	tools/mutant run $(MUTANTS)
 
+## debug: a build to be stepped through, in build-debug
+debug:
+	@tools/setup build
+	@test -f $(BUILD)-debug/build.ninja || meson setup $(BUILD)-debug -Dbuildtype=debug
+	@ninja -C $(BUILD)-debug
+
+## asan: the build with sanitizers that make test-asan uses, in build-asan
+asan:
+	@tools/setup build
+	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan $(ASAN_OPTIONS_OF_BUILD)
+	@ninja -C $(BUILD)-asan
+
 ## lint: layers, purity, format, cppcheck, clang-tidy, generated documents
 lint: all
 	@tools/setup lint
@@ -265,8 +290,8 @@ deb:
 
 ## clean: forget what was built
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-debug $(BUILD)-fuzz
 
 ## help: this list
 help:
-	@sed -n 's/^## //p' Makefile | awk -F': ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^## //p' Makefile | awk -F': ' '/^ / { printf "  %-21s  %s\n", "", $$0; next } { printf "  make %-16s %s\n", $$1, $$2 }'
