@@ -6,7 +6,7 @@
 #include "sim.h"
 #include "trace.h"
 
-static const char *const expressions[CRONS] = {"*/2 * * * * *", "* * * * *", "0 * * * *"};
+static const char *const expressions[CRONS] = {"*/2 * * * * *", "* * * * *", "@hourly"};
 static const char *const names[CRONS] = {"e0", "e1", "e2"};
 static const char *const payloads[CRONS] = {"{\"c\":0}", "{\"c\":1}", "{\"c\":2}"};
 

@@ -81,7 +81,8 @@ static const struct field entry_table[] = {
     {"name", true, read_name, offsetof(struct entry_body, spec.name),
      .doc = "string 1..$: of the entry", .most = CRON_NAME_MAX},
     {"expression", true, read_expression, offsetof(struct entry_body, spec.expression),
-     .doc = "string 1..$ @cron: five or six fields", .most = CRON_EXPRESSION_MAX},
+     .doc = "string 1..$ @cron: five or six fields, or a name as @daily",
+     .most = CRON_EXPRESSION_MAX},
     {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true,
      "string 1.. @timezone"},
     {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true, "boolean"},
@@ -250,14 +251,34 @@ static void write_template(struct buf *b, const void *enqueue)
     shape_write(b, &api_cron_job_shape, &job, SHAPE_AS_IT_IS);
 }
 
+static bool has_warning(const void *entry)
+{
+    return cron_days_differ(((const struct cron_entry *)entry)->expression);
+}
+
+static void write_warnings(struct buf *b, const void *entry)
+{
+    bool classic = ((const struct cron_entry *)entry)->classic;
+    buf_lit(b, "[");
+    json_write_string(b, classic ? STR("both days must agree, as when this was put; once it is put "
+                                       "again either will do, unless the day of the week begins "
+                                       "with '+'")
+                                 : STR("either of the two days will do; to have both agree, begin "
+                                       "the day of the week with '+'"));
+    buf_lit(b, "]");
+}
+
 static const struct shape_member entry_members[] = {
     {MEMBER(struct cron_entry, name, "name", ALWAYS, NULL)},
-    {MEMBER(struct cron_entry, expression, "expression", ALWAYS, "five or six fields")},
+    {MEMBER(struct cron_entry, expression, "expression", ALWAYS,
+            "five or six fields, or a name as @daily")},
     {MEMBER(struct cron_entry, zone, "timezone", IF_SET, NULL)},
     {MEMBERS_OF(struct cron_entry, clock.pause, &pause_shape)},
     {MEMBER(struct cron_entry, clock.next_at, "next_enqueue_at", IF_SET,
             "its next tick; not there if it never comes")},
     {MEMBER(struct cron_entry, clock.last_at, "last_enqueue_at", IF_SET, "its last tick")},
+    {MEMBER_MADE("warnings", IF_SET, "string[]", write_warnings,
+                 "what is valid in it and may not be meant", .is_set = has_warning)},
     {MEMBER_OTHER(struct cron_entry, job, "job", ALWAYS, "CronJob", write_template, NULL)},
 };
 const struct shape api_cron_entry_shape = {.name = "CronEntry", SHAPE_MEMBERS(entry_members)};

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/must.h"
 
 #define DAY_SECONDS  INT64_C(86400)
@@ -37,6 +38,7 @@ struct parser {
     const struct field *field;
     struct str text;
     size_t at, end; /* the field is text[at .. end) */
+    struct cron *out;
 };
 
 /* Of ASCII alone, whatever the locale. */
@@ -79,11 +81,22 @@ static struct err read_number(struct parser *p, unsigned *v)
     return err_none();
 }
 
+static bool take_letter(struct parser *p, char lower)
+{
+    if (p->at == p->end || (p->text.at[p->at] | 32) != lower)
+        return false;
+    p->at++;
+    return true;
+}
+
 static struct err read_name(struct parser *p, unsigned *v)
 {
     size_t start = p->at;
     while (p->at < p->end && is_letter((unsigned char)p->text.at[p->at]))
         p->at++;
+    /* friL */
+    if (p->field == &fields[WEEKDAY] && p->at - start == 4 && (p->text.at[p->at - 1] | 32) == 'l')
+        p->at--;
     struct str word = {p->text.at + start, p->at - start};
     for (unsigned i = 0; i < p->field->name_count; i++)
         if (word.len == 3 && strncasecmp(word.at, p->field->names[i], 3) == 0) {
@@ -140,13 +153,57 @@ static struct err read_step(struct parser *p, unsigned *step)
     return err_none();
 }
 
+/* What follows a day of the week, or some: which of the month. Without it every one. */
+static struct err read_nth(struct parser *p, uint64_t days, uint64_t *bits)
+{
+    size_t start = p->at;
+    unsigned n = 0;
+    bool hash = take(p, '#');
+    if (!take_letter(p, 'l')) {
+        if (!hash) {
+            *bits |= days;
+            return err_none();
+        }
+        if (p->at == p->end || !is_digit((unsigned char)p->text.at[p->at]))
+            return BAD(p, p->at, "a number or L must follow '#'");
+        TRY(read_number(p, &n));
+        if (n < 1 || n > CRON_NTH_MAX)
+            return BAD(p, start + 1, "%u is outside 1-%d", n, CRON_NTH_MAX);
+    }
+    p->out->nth[n] |= (uint8_t)((days | days >> 7) & 0x7f);
+    return err_none();
+}
+
+/* L, LW and 15W; false: it is none of these, and the text is as before. */
+static bool read_special_day(struct parser *p)
+{
+    size_t start = p->at;
+    unsigned day = 0;
+    if (take_letter(p, 'l')) {
+        *(take_letter(p, 'w') ? &p->out->nearest_to_last : &p->out->last_day) = true;
+        return true;
+    }
+    while (p->at < p->end && p->at - start < 2 && is_digit((unsigned char)p->text.at[p->at]))
+        day = day * 10 + (unsigned)(p->text.at[p->at++] - '0');
+    if (day >= 1 && day <= 31 && take_letter(p, 'w')) {
+        p->out->nearest |= 1u << day;
+        return true;
+    }
+    p->at = start;
+    return false;
+}
+
 /* One element of a list. */
-static struct err read_range(struct parser *p, uint64_t *bits)
+static struct err read_range(struct parser *p, uint64_t *all)
 {
     const struct field *f = p->field;
     size_t start = p->at;
     unsigned lo = f->lo, hi = f->hi, step = 1;
-    if (take(p, '*')) {
+    uint64_t values = 0;
+    bool star = take(p, '*');
+    if (f == &fields[DAY] && !star && read_special_day(p))
+        return err_none();
+    if (star) {
         /* Sunday is not there twice. */
         hi = f == &fields[WEEKDAY] ? 6 : hi;
         if (take(p, '/'))
@@ -169,7 +226,10 @@ static struct err read_range(struct parser *p, uint64_t *bits)
         }
     }
     for (unsigned v = lo; v <= hi; v += step)
-        *bits |= UINT64_C(1) << v;
+        values |= UINT64_C(1) << v;
+    if (f == &fields[WEEKDAY] && (!star || step > 1))
+        return read_nth(p, values, all);
+    *all |= values;
     return err_none();
 }
 
@@ -178,7 +238,7 @@ static struct err read_field(struct parser *p, uint64_t *bits, bool *any)
     bool days = p->field == &fields[DAY] || p->field == &fields[WEEKDAY];
     bool open = days && p->end - p->at == 1 && p->text.at[p->at] == '?';
     *bits = 0;
-    *any = open || p->text.at[p->at] == '*';
+    *any = open || (p->at < p->end && p->text.at[p->at] == '*');
     if (open) {
         for (unsigned v = p->field->lo; v <= p->field->hi; v++)
             *bits |= UINT64_C(1) << v;
@@ -188,6 +248,29 @@ static struct err read_field(struct parser *p, uint64_t *bits, bool *any)
         TRY(read_range(p, bits));
     while (take(p, ','));
     return p->at == p->end ? err_none() : unexpected(p);
+}
+
+static const struct {
+    const char *name, *fields;
+} nicknames[] = {
+    {"@yearly", "0 0 1 1 *"}, {"@annually", "0 0 1 1 *"}, {"@monthly", "0 0 1 * *"},
+    {"@weekly", "0 0 * * 0"}, {"@daily", "0 0 * * *"},    {"@midnight", "0 0 * * *"},
+    {"@hourly", "0 * * * *"},
+};
+
+/* The fields that a name stands for; anything else as it is. */
+static struct str named_fields(struct str text)
+{
+    struct str word = text;
+    while (word.len && is_space(*word.at))
+        word = (struct str){word.at + 1, word.len - 1};
+    while (word.len && is_space(word.at[word.len - 1]))
+        word.len--;
+    for (size_t i = 0; i < COUNT(nicknames); i++)
+        if (word.len == strlen(nicknames[i].name) &&
+            strncasecmp(word.at, nicknames[i].name, word.len) == 0)
+            return str_from(nicknames[i].fields);
+    return text;
 }
 
 /* Where the fields are. */
@@ -207,7 +290,7 @@ static struct err split(struct str text, struct parser parts[FIELDS], int *count
         while (i < text.len && !is_space(text.at[i]))
             i++;
         if (*count < FIELDS)
-            parts[*count] = (struct parser){NULL, text, start, i};
+            parts[*count] = (struct parser){NULL, text, start, i, NULL};
         else if (*count == FIELDS)
             return err_at(ERR_BAD_CRON, (int64_t)start,
                           "the expression has more than 6 fields; this would be the seventh");
@@ -216,7 +299,7 @@ static struct err split(struct str text, struct parser parts[FIELDS], int *count
     if (*count && text.at[parts[0].at] == '@')
         return err_at(
             ERR_BAD_CRON, (int64_t)parts[0].at,
-            "'@' names are not known; write fields, as in '0 0 * * *' for every midnight");
+            "such a name is not known; there are @yearly, @monthly, @weekly, @daily and @hourly");
     if (*count < 5)
         return err_at(ERR_BAD_CRON, (int64_t)text.len,
                       "the expression has %d %s; 5 are needed (minute, hour, day of the month, "
@@ -225,32 +308,60 @@ static struct err split(struct str text, struct parser parts[FIELDS], int *count
     return err_none();
 }
 
-struct err cron_parse(struct str text, struct cron *out)
+static bool is_alone(const struct parser *p, char c)
+{
+    return p->end - p->at == 1 && p->text.at[p->at] == c;
+}
+
+/* classic: the rule for days of before. */
+static struct err parse(struct str text, bool classic, struct cron *out)
 {
     struct parser parts[FIELDS];
     uint64_t bits[FIELDS] = {[SECOND] = 1};
-    bool any[FIELDS] = {false};
+    bool any[FIELDS] = {false}, both = false;
     int count;
+    *out = (struct cron){0};
     TRY(split(text, parts, &count));
     int first = FIELDS - count; /* five fields lack the second */
     for (int i = 0; i < count; i++) {
-        parts[i].field = &fields[first + i];
-        TRY(read_field(&parts[i], &bits[first + i], &any[first + i]));
+        struct parser *p = &parts[i];
+        p->field = &fields[first + i];
+        p->out = out;
+        bool days = p->field == &fields[DAY] || p->field == &fields[WEEKDAY];
+        if (p->field == &fields[WEEKDAY] && !classic && take(p, '+'))
+            both = true;
+        both |= days && (is_alone(p, '*') || is_alone(p, '?'));
+        TRY(read_field(p, &bits[first + i], &any[first + i]));
+        both |= days && classic && any[first + i];
     }
     if (bits[WEEKDAY] & 1u << 7)
         bits[WEEKDAY] |= 1;
-    *out = (struct cron){
-        .seconds = bits[SECOND],
-        .minutes = bits[MINUTE],
-        .hours = (uint32_t)bits[HOUR],
-        .days = (uint32_t)bits[DAY],
-        .months = (uint32_t)bits[MONTH],
-        .weekdays = (uint32_t)bits[WEEKDAY] & 0x7f,
-        .any_day = any[DAY],
-        .any_weekday = any[WEEKDAY],
-        .any_minute = any[MINUTE],
-    };
+    out->seconds = bits[SECOND];
+    out->minutes = bits[MINUTE];
+    out->hours = (uint32_t)bits[HOUR];
+    out->days = (uint32_t)bits[DAY];
+    out->months = (uint32_t)bits[MONTH];
+    out->weekdays = (uint32_t)bits[WEEKDAY] & 0x7f;
+    out->both_days = both;
+    out->any_minute = any[MINUTE];
     return err_none();
+}
+
+struct err cron_parse(struct str text, struct cron *out)
+{
+    return parse(named_fields(text), false, out);
+}
+
+struct err cron_parse_classic(struct str text, struct cron *out)
+{
+    return parse(text, true, out);
+}
+
+bool cron_days_differ(struct str text)
+{
+    struct cron now, before;
+    return cron_parse(text, &now).code == ERR_OK &&
+           cron_parse_classic(text, &before).code == ERR_OK && now.both_days != before.both_days;
 }
 
 /* --- the calendar: local seconds since the epoch, as if they were UTC --- */
@@ -286,12 +397,45 @@ static unsigned month_days(struct date d)
     return d.month == 2 && leap ? 29 : days[d.month - 1];
 }
 
+/* Of the day `by` days after one that is that weekday. */
+static unsigned weekday_of(unsigned weekday, int by)
+{
+    return (unsigned)((int)weekday + by + 35) % 7;
+}
+
+/* The closest day from Monday to Friday within the month of `length` days. */
+static unsigned closest(unsigned day, unsigned weekday, unsigned length)
+{
+    if (weekday == 6)
+        return day > 1 ? day - 1 : day + 2;
+    if (weekday == 0)
+        return day < length ? day + 1 : day - 2;
+    return day;
+}
+
+/* Whether that day, which is such a weekday, is the closest to one that is asked for. */
+static bool nearest_matches(const struct cron *c, unsigned day, unsigned weekday, unsigned length)
+{
+    uint32_t asked = c->nearest | (c->nearest_to_last ? 1u << length : 0);
+    for (unsigned of = day > 2 ? day - 2 : 1; asked && of <= day + 2 && of <= length; of++) {
+        unsigned its = weekday_of(weekday, (int)of - (int)day);
+        if (asked >> of & 1 && closest(of, its, length) == day)
+            return true;
+    }
+    return false;
+}
+
 static bool day_matches(const struct cron *c, struct date d, int64_t day)
 {
     /* 1970-01-01 was a Thursday. */
-    unsigned weekday = (unsigned)(day + 4 - 7 * floor_div(day + 4, 7));
-    bool by_day = c->days >> d.day & 1, by_weekday = c->weekdays >> weekday & 1;
-    return c->any_day || c->any_weekday ? by_day && by_weekday : by_day || by_weekday;
+    unsigned weekday = (unsigned)(day + 4 - 7 * floor_div(day + 4, 7)), length = month_days(d);
+    bool by_day = c->days >> d.day & 1 || (c->last_day && d.day == length) ||
+                  nearest_matches(c, d.day, weekday, length);
+    unsigned weekdays = c->weekdays | c->nth[(d.day - 1) / 7 + 1];
+    if (d.day + 7 > length)
+        weekdays |= c->nth[0];
+    bool by_weekday = weekdays >> weekday & 1;
+    return c->both_days ? by_day && by_weekday : by_day || by_weekday;
 }
 
 /* The lowest set bit from `from` on, or -1. */

@@ -8,10 +8,14 @@
  * Five fields: minute, hour, day of the month, month, day of the week; six: a second
  * before them. A field is a list of `*`, a value, a range `a-b`, each with a step `/n` if
  * wanted; `a/n` is from a on. Months and days of the week have names, Sunday is 0 and 7.
- * `?` is `*` in the two fields of days.
+ * `?` is `*` in the two fields of days. A day of the month may be `L` (the last one), `15W` (the
+ * weekday closest to the 15th, within the month) or `LW` (the last weekday); a day of the week, or
+ * a range of them, may end in `#2` (the second of the month) or in `L` or `#L` (the last). Instead
+ * of fields there may be a name: `@yearly`, `@monthly`, `@weekly`, `@daily`, `@hourly`.
  *
- * Days, as in classic cron: if both fields of days name days, either will do; if one of
- * them begins with `*`, both must agree.
+ * Days, as the crate croner reads them: if both fields of days are something else than `*`, either
+ * will do, unless a `+` before the day of the week says that both must agree. Expressions of before
+ * are read as classic cron does: both must agree if one of them begins with `*`.
  *
  * When local time jumps:
  * - An expression whose hours are all 24 runs in real time: nothing is made up for local
@@ -29,15 +33,24 @@
 
 #define CRON_EXPRESSION_MAX 255 /* bytes */
 
+#define CRON_NTH_MAX 5 /* there is no sixth Friday */
+
 struct cron {
     uint64_t seconds, minutes; /* bit n: value n is allowed */
     uint32_t hours, days, months, weekdays;
-    bool any_day, any_weekday; /* that field begins with `*` or is `?` */
-    bool any_minute;
+    uint32_t nearest;              /* days of the month whose closest weekday it is */
+    uint8_t nth[CRON_NTH_MAX + 1]; /* weekdays, the first, second … of the month; [0]: the last */
+    bool last_day, nearest_to_last; /* of the month */
+    bool both_days;                 /* the two fields of days must agree */
+    bool any_minute;                /* that field begins with `*` */
 };
 
 /* ERR_BAD_CRON: the message names the field, the offset is into text. */
 NODISCARD struct err cron_parse(struct str text, struct cron *out);
+/* As before expressions were read as croner does: in which days must agree, and no more. */
+NODISCARD struct err cron_parse_classic(struct str text, struct cron *out);
+/* Whether the two read it differently. */
+bool cron_days_differ(struct str text);
 
 /* A stretch of time without a change of the clocks, in seconds since the epoch. */
 struct cron_period {

@@ -37,6 +37,7 @@ struct cron_entry {
     uint32_t position; /* order within the group */
     struct str name, expression;
     struct str zone; /* empty: the zone of the group */
+    bool classic;    /* put when days were read as cron_parse_classic does, and never since */
     struct enqueue job;
     struct cron_clock clock; /* stored apart from the rest, which a tick does not change */
 };

@@ -255,7 +255,9 @@ struct err engine_restore_cron_entry(struct engine *e, instant now, const struct
     if (engine_cron_find_item(s, entry->name))
         return err_make(ERR_CORRUPT, "its group has another entry '%.*s'",
                         (int)(entry->name.len < 80 ? entry->name.len : 80), entry->name.at);
-    if (cron_parse(entry->expression, &cron).code != ERR_OK)
+    struct err parsed = entry->classic ? cron_parse_classic(entry->expression, &cron)
+                                       : cron_parse(entry->expression, &cron);
+    if (parsed.code != ERR_OK)
         return err_make(ERR_CORRUPT, "the cron entry '%.*s' has a broken expression",
                         (int)(entry->name.len < 80 ? entry->name.len : 80), entry->name.at);
     id_seen(&e->ids, entry->id);

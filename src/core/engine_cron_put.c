@@ -68,8 +68,9 @@ static struct err make_plan(struct engine *e, instant now, const struct cron_set
     struct cron_entry old;
     TRY(engine_cron_load(e, p->old, a, &old));
     p->same_times = p->old->zone == p->zone && str_eq(old.expression, spec->expression) &&
-                    str_eq(old.zone, spec->zone);
-    p->same = p->same_times && same_job(&old.job, &spec->job);
+                    str_eq(old.zone, spec->zone) &&
+                    !(old.classic && cron_days_differ(spec->expression));
+    p->same = p->same_times && !old.classic && same_job(&old.job, &spec->job);
     return err_none();
 }
 

@@ -8,7 +8,8 @@
 #include "core/job_fields.h"
 #include "store/record_parts.h"
 
-#define CRON_VERSION 2 /* of groups and entries */
+#define CRON_VERSION       2 /* of groups */
+#define CRON_ENTRY_VERSION 3
 
 static void write_pause(struct writer *w, const struct cron_pause *p)
 {
@@ -35,7 +36,7 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
 {
     const struct enqueue *job = &c->job;
     must(!instant_is_set(job->ready_at));
-    writer_byte(w, CRON_VERSION);
+    writer_byte(w, CRON_ENTRY_VERSION);
     writer_id(w, c->group);
     writer_varint(w, c->position);
     writer_text(w, c->name);
@@ -56,6 +57,7 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
         writer_text(w, job->batch.when);
         writer_text(w, job->batch.fold);
     }
+    writer_byte(w, c->classic);
 }
 
 static void write_cron_clock(struct writer *w, const struct cron_clock *c)
@@ -115,7 +117,7 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
 {
     struct reader r = record_begin(value);
     unsigned version;
-    TRY(record_read_version(&r, "cron entry", CRON_VERSION, &version));
+    TRY(record_read_version(&r, "cron entry", CRON_ENTRY_VERSION, &version));
     *entry = (struct cron_entry){.id = id, .job.ready_at = INSTANT_NONE};
     entry->group = reader_id(&r);
     entry->position = (uint32_t)reader_varint(&r, "position", UINT32_MAX);
@@ -134,6 +136,7 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
     record_read_fields(&r, &job_option_fields, &entry->job.options);
     if (version > 1)
         read_cron_batch(&r, &entry->job.batch);
+    entry->classic = version < 3 || reader_byte(&r, "reading of days", 1);
     return record_finish(&r, "cron entry");
 }
 

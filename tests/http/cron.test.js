@@ -279,6 +279,42 @@ describe('cron groups', () => {
     });
 });
 
+describe('days as croner has them', () => {
+    const server = useServer();
+    const UTC = { timezone: 'UTC' };
+
+    it('names_and_letters_have_the_ticks_that_they_say', async () => {
+        const day = (e) => new Date(e.next_enqueue_at);
+        const lengthOf = (d) => new Date(Date.UTC(d.getUTCFullYear(), d.getUTCMonth() + 1, 0)).getUTCDate();
+        const expressions = ['@daily', '0 0 L * *', '0 0 * * 5L', '0 0 ? * FRI#2', '0 0 15W * *'];
+        const group = await putGroup(server, 'letters',
+            expressions.map((expression, i) => entry({ name: `e${i}`, expression })), UTC);
+        const [daily, last, friday, second, near] = group.entries.map(day);
+        for (const d of [daily, last, friday, second, near])
+            assert.equal(d.getTime() % (24 * HOUR), 0);
+        assert.ok(daily - Date.now() <= 24 * HOUR);
+        assert.equal(last.getUTCDate(), lengthOf(last));
+        assert.equal(friday.getUTCDay(), 5);
+        assert.ok(friday.getUTCDate() + 7 > lengthOf(friday));
+        assert.equal(second.getUTCDay(), 5);
+        assert.equal(Math.ceil(second.getUTCDate() / 7), 2);
+        assert.ok(near.getUTCDay() % 6 !== 0 && Math.abs(near.getUTCDate() - 15) <= 1);
+        assert.deepEqual(group.entries.map((e) => e.warnings), expressions.map(() => undefined));
+    });
+
+    it('an_expression_that_meant_something_else_before_has_a_warning', async () => {
+        const { entries } = await putGroup(server, 'warned', [
+            entry({ name: 'either', expression: '0 0 */2 * mon' }),
+            entry({ name: 'both', expression: '0 0 13 * +fri' }),
+            entry({ name: 'plain', expression: '0 0 13 * fri' })], UTC);
+        assert.match(entries[0].warnings.join(), /either of the two days will do/);
+        assert.equal(entries[1].warnings, undefined);
+        assert.equal(entries[2].warnings, undefined);
+        const both = new Date(entries[1].next_enqueue_at);
+        assert.deepEqual([both.getUTCDate(), both.getUTCDay()], [13, 5]);
+    });
+});
+
 describe('what is wrong is refused with its place and changes nothing', () => {
     const server = useServer();
     const good = entry({ name: 'good' });
@@ -296,7 +332,8 @@ describe('what is wrong is refused with its place and changes nothing', () => {
             ['* * * *', /expression: the expression has 4 fields/],
             ['', /has 0 fields/],
             ['0 0 30 2 *', /never comes within the next 8 years/],
-            ['@hourly', /'@' names/]])
+            ['@reboot', /such a name is not known/],
+            ['0 0 * * fri#6', /day of the week: 6 is outside 1-5/]])
             await refused({ entries: [good, entry({ expression })] }, 400, 'bad_cron', sentence);
         const text = JSON.stringify({ entries: [entry({ expression: '* 99 * * *' })] });
         const res = await refused(text, 400, 'bad_cron', /hour/);

@@ -116,12 +116,16 @@ static void check_entry(struct batch *b, struct cron_entry in)
     assert_true(str_eq(x->unique_key, y->unique_key));
     assert_true(str_eq(x->batch.key, y->batch.key) && str_eq(x->batch.when, y->batch.when));
     assert_true(str_eq(x->batch.fold, y->batch.fold));
+    assert_int_equal(in.classic, out.classic);
 }
 
 static void every_field_of_an_entry_is_read_back(void **state)
 {
     check_entry(*state, full_entry());
     check_entry(*state, bare_entry());
+    struct cron_entry classic = full_entry();
+    classic.classic = true;
+    check_entry(*state, classic);
 }
 
 static void a_clock_is_read_back(void **state)
@@ -181,7 +185,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
         memcpy(longer, v.at, v.len);
         longer[v.len] = 0;
         assert_int_equal(kinds[i].read((struct str){longer, v.len + 1}).code, ERR_CORRUPT);
-        longer[0] = 3;
+        longer[0] = 4;
         assert_int_equal(kinds[i].read((struct str){longer, v.len}).code, ERR_VERSION);
     }
 }
@@ -239,9 +243,21 @@ static void the_newest_versions_have_these_bytes(void **state)
                                                        "017a");
     assert_hex(value_of(b, record_cron_clock_key(ID)), "01ad0200"
                                                        "000003");
-    assert_hex(value_of(b, record_cron_entry_key(ID)), "02" ENTRY_BYTES "016b"
+    assert_hex(value_of(b, record_cron_entry_key(ID)), "03" ENTRY_BYTES "016b"
                                                        "0177"
-                                                       "0166");
+                                                       "0166"
+                                                       "00");
+}
+
+static void version_2_let_both_days_agree(void **state)
+{
+    (void)state;
+    char bytes[200];
+    struct cron_entry entry;
+    struct err e = record_read_cron_entry(records_from_hex("02" ENTRY_BYTES "016b01770166", bytes),
+                                          ID, &entry);
+    assert_int_equal(e.code, ERR_OK);
+    assert_true(entry.classic && str_eq(entry.job.batch.fold, STR("f")));
 }
 
 static void version_1_knew_neither_zones_of_groups_nor_batches(void **state)
@@ -257,6 +273,7 @@ static void version_1_knew_neither_zones_of_groups_nor_batches(void **state)
     assert_int_equal(e.code, ERR_OK);
     assert_true(str_eq(entry.zone, STR("Europe/Rome")) && entry.job.batch.key.len == 0);
     assert_true(str_eq(entry.job.options.retry_policies, STR("p")));
+    assert_true(entry.classic);
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, records_set_up, records_tear_down)
@@ -270,6 +287,7 @@ int main(void)
         T(damage_is_corrupt_and_a_newer_version_is_told_apart),
         T(keys_are_read_back_as_what_they_are),
         T(the_newest_versions_have_these_bytes),
+        T(version_2_let_both_days_agree),
         T(version_1_knew_neither_zones_of_groups_nor_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

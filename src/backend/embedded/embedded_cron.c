@@ -144,6 +144,11 @@ static struct err recover_entry(struct embedded *b, struct cron_entry *entry)
         return err_none();
     }
     TRY(err);
+    if (entry->classic && cron_days_differ(entry->expression))
+        log_warn("cron entry '%.*s': '%.*s' still means that both days must agree, as when it was "
+                 "put; once it is put again either will do, unless the day of the week begins "
+                 "with '+'",
+                 STR_ARG(entry->name), STR_ARG(entry->expression));
     if (!ticks)
         log_warn("cron entry '%.*s' stands still: there is no time zone '%.*s' here",
                  STR_ARG(entry->name), STR_ARG(entry->zone));
