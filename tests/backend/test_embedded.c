@@ -232,6 +232,55 @@ static void what_is_on_its_way_counts_for_the_limit_of_hand_outs(void **state)
     assert_int_equal(claimed.count, 1);
 }
 
+/* --- what is due --- */
+
+#define DUE_JOBS 3000
+
+/* Jobs whose time comes at once. */
+static void schedule(struct yard *y)
+{
+    struct enqueue specs[DUE_JOBS];
+    struct answer a;
+    for (int i = 0; i < DUE_JOBS; i++) {
+        specs[i] = yard_spec("q");
+        specs[i].ready_at = instant_add(y->now, (span){1000});
+    }
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, DUE_JOBS}}, &a);
+    assert_ok(a.err);
+    y->now.ms += 2000;
+}
+
+static void much_that_is_due_goes_into_many_batches_though_one_is_slow(void **state)
+{
+    Y;
+    schedule(y);
+    unsigned before = y->commits;
+    yard_faults(y, HOLD);
+    for (int i = 0; i < 20; i++)
+        yard_turn(y);
+    yard_faults(y, NO_FAULTS);
+    memory_release(y->store);
+    yard_settle(y);
+    assert_true(y->commits >= before + 3);
+    instant at;
+    assert_true(!engine_next_due(embedded_engine(y->b), &at) || at.ms > y->now.ms);
+}
+
+static void what_is_due_takes_no_more_of_a_turn_than_its_time(void **state)
+{
+    Y;
+    int64_t ticks = 0;
+    y->ticks = &ticks;
+    yard_restart(y);
+    schedule(y);
+    ticks += 2000 * 1000;
+    unsigned before = y->commits;
+    y->tick_step = 1000; /* each look at the clock takes a millisecond */
+    yard_settle(y);
+    assert_true(y->commits >= before + 20);
+    y->tick_step = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +293,8 @@ int main(void)
         TEST(a_stream_is_not_handed_much_more_than_has_left),
         TEST(nothing_is_handed_out_where_it_has_no_room),
         TEST(what_is_on_its_way_counts_for_the_limit_of_hand_outs),
+        TEST(much_that_is_due_goes_into_many_batches_though_one_is_slow),
+        TEST(what_is_due_takes_no_more_of_a_turn_than_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

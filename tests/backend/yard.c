@@ -33,7 +33,8 @@ static instant now(void *ctx)
 
 static int64_t ticks(void *ctx)
 {
-    return *((const struct yard *)ctx)->ticks;
+    struct yard *y = ctx;
+    return *y->ticks += y->tick_step;
 }
 
 struct env yard_env(struct yard *y)

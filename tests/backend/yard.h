@@ -17,6 +17,7 @@ struct yard {
     struct backend_settings settings;
     instant now;
     int64_t *ticks; /* microseconds of a clock that nobody sets, from the next start on; or NULL */
+    int64_t tick_step; /* by which it goes on whenever it is read */
     uint64_t seed;
     struct evaluator *evaluator; /* from the next start of the backend on */
     const size_t *questions;     /* its questions that wait for the test to answer them, or NULL */

@@ -328,7 +328,7 @@ static struct err advance(struct embedded *b)
         embedded_ahead_close(b);
     /* Ticks are new work: they get as little of the reserve as an enqueue does. */
     engine_cron_hold(b->engine, (uint64_t)b->free_space < b->settings.min_free_space);
-    TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
+    TRY(embedded_due_advance(b));
     embedded_index_step(b);
     bool more_events;
     TRY(embedded_events_purge(b, &more_events));
@@ -469,7 +469,8 @@ static bool engine_or_purge_due(const struct embedded *b, instant *at)
 {
     instant purge, expiry;
     instant index;
-    bool due = engine_next_due(b->engine, at), indexes = embedded_index_due(b, &index);
+    bool due = !embedded_due_waits(b) && engine_next_due(b->engine, at);
+    bool indexes = embedded_index_due(b, &index);
     no_later(indexes, index, &due, at);
     bool purges = embedded_events_due(b, &purge), expires = embedded_kv_due(b, &expiry);
     instant window;

@@ -183,6 +183,8 @@ struct embedded {
     enum room room_logged; /* last, and when */
     instant room_logged_at;
     bool more_due, stopping;
+    size_t due_count; /* spent on what was due since the last batch was sealed: */
+    int64_t due_us;   /* embedded_due.c */
     bool settling;    /* what was released early, in the last turn, is to be reaped */
     bool wake_needed; /* a taker came or was resumed, or a read of events came, since the last turn
                        */
@@ -266,6 +268,12 @@ struct effect *embedded_effect_add(struct embedded *b);
  * b->old, to be freed. Commands under way are answered with `why`, and streams are closed. */
 void embedded_start_over(struct embedded *b, const struct err *why);
 void embedded_old_free(struct embedded *b);
+
+/* embedded_due.c */
+/* Does what is due, as far as the batch that is being built takes it. */
+NODISCARD struct err embedded_due_advance(struct embedded *b);
+/* It takes no more: what is due waits for the end of the commit. */
+bool embedded_due_waits(const struct embedded *b);
 
 /* embedded_status.c */
 /* For so long a commit has been under way; 0: none is. */
