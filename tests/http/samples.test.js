@@ -171,10 +171,24 @@ for (const file of documents.filter((name) => samplesOf(name).length))
             sql: (text) => assert.match(text, /tenax\.enqueue/), // nor is PostgreSQL: tests/postgres calls it
         };
 
+        // Jobs with all that Zizq's may have.
+        const batch = { key: 'k', when: '$existing | length < 9', fold: '$existing + $new' };
+        const full = [
+            {
+                queue: 'full', type: 'a', payload: { n: [1, null, 'é'] }, priority: 7, retry_limit: 3,
+                ready_at: Date.now() + 7200000, unique_key: 'u', unique_while: 'active',
+                backoff: { base_ms: 1000, exponent: 2, jitter_ms: 3 },
+                retention: { completed_ms: 0, dead_ms: 123456789 },
+            },
+            { queue: 'full', type: 'b', payload: [1], batch },
+            { queue: 'full', type: 'c', payload: 0, retention: { dead_ms: 5000 } },
+        ];
+
         if (file === 'docs/moving.md')
             before(async () => {
                 const waits = { queue: 'old', payload: { n: 1 }, ready_at: Date.now() + 3600000 };
                 await old.enqueueMany(Array.from({ length: 700 }, () => waits));
+                await old.enqueueMany(full);
             });
 
         for (const { language, text, line } of samplesOf(file))
@@ -190,6 +204,20 @@ for (const file of documents.filter((name) => samplesOf(name).length))
                 assert.equal(jobs.length, 700);
                 assert.deepEqual(jobs[0].payload, { n: 1 });
                 assert.ok(jobs.every((job) => job.status === 'scheduled'));
+            });
+
+        if (file === 'docs/moving.md')
+            it('have_moved_all_that_jobs_had', async () => {
+                const { jobs } = (await server.get('/jobs?queue=full')).json;
+                const moved = Object.fromEntries(jobs.map((job) => [job.type, job]));
+                assert.equal(jobs.length, full.length);
+                for (const job of full)
+                    for (const [name, value] of Object.entries(job))
+                        assert.deepEqual(moved[job.type][name], value, `${job.type}.${name}`);
+                // The batch goes on where it went to.
+                const more = await server.post('/jobs', { ...full[1], payload: [2] });
+                assert.equal(more.json.id, moved.b.id, more.text);
+                assert.deepEqual((await server.job(moved.b.id)).payload, [1, 2]);
             });
     });
 
