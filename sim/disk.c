@@ -243,12 +243,24 @@ static void open_log(struct disk *d)
     must(sectors_calls() > calls); /* or the linker does not lead them there */
 }
 
+/* What a reader knows. */
+enum knowledge {
+    NOTHING,
+    UNSYNCED, /* what was never synced may be missing: less must be there, but that must */
+    REACHED,  /* how far the log had come: it must have come so far */
+    KNOWLEDGES
+};
+
 /* A disk that has lost something it had: what was acknowledged is there, or the log is refused. */
-static void meet_fault(struct disk *d, enum sectors_fault fault, uint64_t least)
+static void meet_fault(struct disk *d, enum sectors_fault fault, enum knowledge known, bool power)
 {
     struct log_file_settings settings = settings_of(d);
     struct log *l;
-    settings.lossy = settings.unsynced = false;
+    uint64_t least = power || known == UNSYNCED ? d->witnessed_safe : d->witnessed;
+    settings.lossy = false;
+    settings.unsynced = known == UNSYNCED;
+    if (known == REACHED && d->acknowledged >= settings.from)
+        settings.reached = least = d->acknowledged;
     sectors_spoil(fault);
     struct err e = log_file_open_reader(&settings, &l);
     PROMISE(e.code == ERR_OK || e.code == ERR_CORRUPT, "I2", "a reader fails: %s", e.msg);
@@ -268,7 +280,7 @@ static void meet_faults(struct disk *d, bool power)
 {
     for (int i = 0; d->has_log && i < SPOILS; i++)
         meet_fault(d, (enum sectors_fault)(i % SECTORS_FAULTS),
-                   power ? d->witnessed_safe : d->witnessed);
+                   (enum knowledge)(i / SECTORS_FAULTS % KNOWLEDGES), power);
 }
 
 /* The process may die while it opens the log, too, any number of times, and the power fail where it

@@ -84,8 +84,8 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         spec.unique_while = (enum unique)(UNIQUE_QUEUED + sim_draw(s, 3));
     }
     static const struct str ckeys[CKEYS] = {{"c1", 2}, {"c2", 2}, {"c3", 2}};
-    if (s->profile.limits && sim_chance(s, 50))
-        spec.options.concurrency_key = ckeys[sim_draw(s, CKEYS)];
+    if (s->profile.limits && sim_chance(s, s->profile.narrow ? 90 : 50))
+        spec.options.concurrency_key = ckeys[sim_draw(s, s->profile.narrow ? 2 : CKEYS)];
     if (s->profile.budgets)
         budget_draw(s, &spec);
     if (s->profile.deadlines && sim_chance(s, 15))

@@ -37,6 +37,11 @@ static void put(struct sim *s, unsigned queue, const struct mlimit *limit)
 void limit_step(struct sim *s)
 {
     struct mlimit limit = {.paused = sim_chance(s, 20)};
+    if (s->profile.narrow) {
+        limit.per_key = 1;
+        put(s, (unsigned)sim_draw(s, s->profile.queues), &limit);
+        return;
+    }
     if (sim_chance(s, 50))
         limit.concurrency = 1 + sim_draw(s, 4);
     if (sim_chance(s, 50))

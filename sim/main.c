@@ -31,6 +31,20 @@
 #define MIN_FREE      1000
 #define PART_LIMIT    60 /* seconds */
 
+/* What goes wrong only where limits are reached all the time is rare among seeds that draw them at
+ * large: these make it common. By the seed, so that every run of a few has all of them. */
+static void sharpen(struct profile *p, uint64_t seed)
+{
+    if (seed % 8 == 3) {
+        p->limits = p->narrow = true;
+        p->crons = p->gangs = false;
+        p->queues = 1;
+    } else if (seed % 8 == 6) {
+        p->policies = p->scarce = true;
+        p->crons = p->gangs = false;
+    }
+}
+
 static struct profile some_profile(struct sim *s)
 {
     struct profile p = {
@@ -60,6 +74,7 @@ static struct profile some_profile(struct sim *s)
     p.groups = sim_chance(s, 40);
     p.budgets = sim_chance(s, 30);
     p.deadlines = !p.bulks && !p.folds && sim_chance(s, 40);
+    sharpen(&p, s->seed);
     return p;
 }
 

@@ -47,6 +47,9 @@ struct profile {
     unsigned keys;           /* percent of jobs with a unique key */
     unsigned aliases;        /* percent of jobs with an alias */
     bool turns;              /* the clock is set back */
+    /* Of some seeds, see main.c: */
+    bool narrow; /* limits are one job per key, and there are few keys */
+    bool scarce; /* policies are enabled, and few retries of all kinds together are allowed */
 };
 
 struct ticket;
