@@ -122,7 +122,8 @@ void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *ho
     PROMISE(!m->gone_seq || m->gone_seq >= seq, "UNIQUE", "job %lu was kept out by %lu, long gone",
             asked->serial, m->serial);
     bool had_ended = m->ended_seq && !ledger_is_foggy(m) && m->ended_seq < seq;
-    PROMISE(!had_ended || m->purge_at.ms > at.ms, "UNIQUE",
+    bool kept_on = m->awaited && m->ended == STATUS_DEAD; /* as others wait for it */
+    PROMISE(!had_ended || kept_on || m->purge_at.ms > at.ms, "UNIQUE",
             "job %lu was kept out by job %lu, whose retention is over", asked->serial, m->serial);
     PROMISE(by_alias || may_have_held(m, seq), "UNIQUE",
             "job %lu was kept out by job %lu, which had let go", asked->serial, m->serial);

@@ -39,9 +39,6 @@ static void sharpen(struct profile *p, uint64_t seed)
         p->limits = p->narrow = true;
         p->crons = p->gangs = false;
         p->queues = 1;
-    } else if (seed % 8 == 6) {
-        p->policies = p->scarce = true;
-        p->crons = p->gangs = false;
     }
 }
 

@@ -172,10 +172,6 @@ static void settle(struct ticket *t, const struct reply *r)
 
 static struct msetting some_setting(struct sim *s, bool enabled)
 {
-    if (s->profile.scarce)
-        return (struct msetting){.enabled = true,
-                                 .most = 1 + (int64_t)sim_draw(s, 2),
-                                 .when_no_policy = RETRY_FALLBACK_DEFAULT};
     return (struct msetting){.enabled = enabled,
                              .most = (int64_t)sim_draw(s, sim_chance(s, 30) ? 3 : 12),
                              .exempt = sim_chance(s, 60) ? 0 : (unsigned)sim_draw(s, 4),

@@ -49,7 +49,6 @@ struct profile {
     bool turns;              /* the clock is set back */
     /* Of some seeds, see main.c: */
     bool narrow; /* limits are one job per key, and there are few keys */
-    bool scarce; /* policies are enabled, and few retries of all kinds together are allowed */
 };
 
 struct ticket;
