@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/array.h"
+#include "base/duration.h"
 
 static const struct {
     char suffix[3];
@@ -73,6 +74,13 @@ bool quantity_parse(struct str text, uint64_t *bytes)
         return true;
     }
     return false;
+}
+
+bool quantity_parse_option(struct str text, uint64_t *bytes)
+{
+    if (quantity_parse(text, bytes))
+        return true;
+    return duration_parse_size(text, bytes).code == ERR_OK && *bytes > 0 && *bytes <= QUANTITY_MAX;
 }
 
 bool quantity_parse_cpu(struct str text, uint64_t *thousandths)

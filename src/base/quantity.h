@@ -18,6 +18,9 @@
  * (powers of 1000) or nothing (bytes). A part of a byte counts as one. False if it is none of
  * these, 0, or over QUANTITY_MAX. */
 bool quantity_parse(struct str text, uint64_t *bytes);
+/* The same for options of commands, which may also write it as sizes are written elsewhere:
+ * "1.5GiB", "10 MB" (duration_parse_size). */
+bool quantity_parse_option(struct str text, uint64_t *bytes);
 /* The shortest that reads back the same. */
 void quantity_write(struct buf *b, uint64_t bytes);
 

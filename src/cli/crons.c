@@ -337,6 +337,26 @@ static void write_entry(struct client *c, struct str entry, struct buf *out)
     buf_byte(out, '\n');
 }
 
+/* On standard error, so that JSON stays JSON. The texts are the server's, without escapes. */
+static void warn(struct client *c, struct str entry)
+{
+    struct view_list l = view_list(view_get(entry, "warnings"));
+    for (struct str text; view_next(&l, &text);)
+        fprintf(stderr, "tenax cron: warning: entry '%.*s', '%.*s': %.*s\n",
+                STR_ARG(view_text(&c->arena, entry, "name")),
+                STR_ARG(view_text(&c->arena, entry, "expression")),
+                (int)(text.len > 2 ? text.len - 2 : 0), text.at + 1);
+}
+
+static void warn_all(struct client *c, struct str answer, bool one)
+{
+    struct view_list l = view_list(view_get(answer, "entries"));
+    if (one)
+        warn(c, answer);
+    for (struct str entry; !one && view_next(&l, &entry);)
+        warn(c, entry);
+}
+
 static void show(struct client *c, bool one)
 {
     struct buf out = {0};
@@ -351,6 +371,7 @@ static void show(struct client *c, bool one)
     }
     subcommand_print(stdout, &out);
     buf_fini(&out);
+    warn_all(c, answer, one);
 }
 
 /* Reads the JSON to be put. The server checks everything but its syntax. */

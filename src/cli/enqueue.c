@@ -68,8 +68,7 @@ static const struct option_def options[] = {
      .help = "retry policies of its own, after those of its queue; see `tenax get retrypolicies`"},
     {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),
      .help = "fold the payload into that of a waiting job with this key, if there is one, and "
-             "print that job's id; "
-             "printed then"},
+             "print that job's id"},
     {"batch-when", "JQ", OPTION_TEXT, AT(batch_when),
      .help = "fold only if this is true of $existing and $new, the payloads; otherwise a new job "
              "waits"},

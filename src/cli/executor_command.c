@@ -204,7 +204,7 @@ static int set_amounts(const struct executor_args *args, struct exec_settings *s
                                 "option '--max-cpu': '%.100s' is not a number of processors, such "
                                 "as 64, 1.5 or 500m",
                                 args->cpu_max);
-    if (args->memory_max && !quantity_parse(str_from(args->memory_max), &s->memory_max))
+    if (args->memory_max && !quantity_parse_option(str_from(args->memory_max), &s->memory_max))
         return subcommand_usage(&executor_command, "option '--max-memory': '%.100s' is not %s",
                                 args->memory_max, QUANTITY_EXPECTED);
     return CLI_OK;

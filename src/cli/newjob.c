@@ -111,16 +111,19 @@ static struct err set_backoff(struct buf *b, const char *text)
 
 static struct err set_resources(struct buf *b, const char *memory, const char *cpu)
 {
-    uint64_t amount;
+    uint64_t amount = 0, thousandths;
     if (!memory && !cpu)
         return err_none();
-    if (memory && !quantity_parse(str_from(memory), &amount))
+    if (memory && !quantity_parse_option(str_from(memory), &amount))
         return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, memory);
-    if (cpu && !quantity_parse_cpu(str_from(cpu), &amount))
+    if (cpu && !quantity_parse_cpu(str_from(cpu), &thousandths))
         return err_make(ERR_USAGE, "option '--cpu': '%.40s' is not " QUANTITY_CPU_EXPECTED, cpu);
     buf_lit(b, "\"resources\":{");
-    if (memory)
-        buf_print(b, "\"memory\":\"%s\"%s", memory, cpu ? "," : "");
+    if (memory) {
+        buf_lit(b, "\"memory\":\"");
+        quantity_write(b, amount);
+        buf_print(b, "\"%s", cpu ? "," : "");
+    }
     if (cpu)
         buf_print(b, "\"cpu\":\"%s\"", cpu);
     buf_lit(b, "}");

@@ -167,6 +167,34 @@ static void all_that_kubernetes_accepts_is_read(void **state)
             fail_msg("%s", bad[i]);
 }
 
+static void options_take_sizes_as_settings_write_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes; /* 0: refused */
+    } rows[] = {{"1.5GiB", 1610612736},
+                {"1.5Gi", 1610612736},
+                {"10 MB", 10000000},
+                {"64kib", 65536},
+                {"512M", 512000000},
+                {"1048576", 1048576},
+                {"0", 0},
+                {"0 MB", 0},
+                {"2EiB", 0},
+                {"GiB", 0},
+                {"1GiBs", 0},
+                {"", 0}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t bytes = 0;
+        assert_int_equal(quantity_parse_option(str_from(rows[i].text), &bytes), rows[i].bytes > 0);
+        if (rows[i].bytes)
+            assert_int_equal(bytes, rows[i].bytes);
+    }
+    uint64_t bytes;
+    assert_false(quantity_parse(STR("1.5GiB"), &bytes)); /* documents are Kubernetes' */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +203,7 @@ int main(void)
         cmocka_unit_test(an_amount_is_written_as_shortly_as_it_reads_back),
         cmocka_unit_test(processors_are_read_and_written),
         cmocka_unit_test(all_that_kubernetes_accepts_is_read),
+        cmocka_unit_test(options_take_sizes_as_settings_write_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

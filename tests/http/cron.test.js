@@ -555,6 +555,7 @@ describe('tenax cron', () => {
         let end = await cli('cron', 'my group', '--put', file);
         fs.rmSync(dir, { recursive: true });
         assert.equal(end.code, 0, end.stderr);
+        assert.equal(end.stderr, '');
         assert.match(end.stdout, /^ENTRY +STATE +EXPRESSION +ZONE/);
         assert.match(end.stdout, /n1 +running +0 0 1 1 \* +Europe\/Rome +in \d+/);
         assert.match(end.stdout, /n\/2 +running +0 0 1 1 \* +server's/);
@@ -572,6 +573,12 @@ describe('tenax cron', () => {
         assert.equal(end.code, 0, end.stderr);
         const left = (await getGroup(server, 'my%20group')).entries;
         assert.deepEqual(left.map((e) => e.name), ['n/2']);
+        await putGroup(server, 'days', [entry({ name: 'd', expression: '0 0 */2 * mon' })]);
+        for (const [target, output] of [[['days'], 'table'], [['days', 'd'], 'json']]) {
+            end = await cli('cron', ...target, '--output', output);
+            assert.match(end.stderr, /^tenax cron: warning: entry 'd', '0 0 \*\/2 \* mon': either of the two/);
+        }
+        await server.delete('/crons/days');
         end = await cli('crons', '--output', 'json');
         assert.equal(JSON.parse(end.stdout)[0].name, 'my group');
         end = await cli('crons', '--delete');

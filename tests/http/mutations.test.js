@@ -80,7 +80,7 @@ describe('a job that says how much memory it needs', () => {
         assert.equal((await server.enqueue({ queue, resources: {} })).resources, undefined);
         assert.equal((await server.enqueue({ queue, resources: null })).resources, undefined);
         const end = await run(['enqueue', '--url', server.url(), '--queue', queue, '--type', 't',
-            '--memory', '2Gi', '{}']);
+            '--memory', '2 GiB', '{}']);
         assert.equal(end.code, 0, end.stderr);
         assert.deepEqual((await server.job(end.stdout.trim())).resources, { memory: '2Gi' });
     });
