@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
@@ -33,15 +34,29 @@ static bool is_no_use(const struct remote_answer *a)
            a->status == 421 || (a->status == 404 && !gone);
 }
 
-void bridge_note_server(struct bridge *b, const struct remote_answer *a)
+static void note_down(struct bridge *b, enum bridge_way way, struct str why)
+{
+    char text[sizeof b->said];
+    bool other = (b->down & ~(1u << way)) != 0;
+    b->down |= 1u << way;
+    snprintf(text, sizeof text, "%.*s", STR_ARG(why));
+    if (other && strcmp(text, b->said) == 0)
+        return; /* it was said for the other way */
+    memcpy(b->said, text, sizeof text);
+    log_warn("%.*s; it is tried again until it works", STR_ARG(why));
+}
+
+void bridge_note_server(struct bridge *b, enum bridge_way way, const struct remote_answer *a)
 {
     bool down = a->result == CALL_UNREACHABLE || a->result == CALL_TRY_LATER || is_no_use(a);
-    if (down == b->server_down)
+    if (down == ((b->down & 1u << way) != 0))
         return;
-    b->server_down = down;
-    if (down)
-        log_warn("%.*s; it is tried again until it works", STR_ARG(a->why));
-    else
+    if (down) {
+        note_down(b, way, a->why);
+        return;
+    }
+    b->down &= ~(1u << way);
+    if (!b->down)
         log_info("%s answers again", b->settings->server);
 }
 

@@ -411,7 +411,7 @@ static void on_data(void *ctx, struct str bytes)
     struct bridge_events *e = ctx;
     size_t taken = 0;
     const char *end;
-    bridge_note_server(e->b, &(struct remote_answer){.result = CALL_DONE});
+    bridge_note_server(e->b, BRIDGE_EVENTS, &(struct remote_answer){.result = CALL_DONE});
     buf_str(&e->line, bytes);
     while ((end = memchr(e->line.at + taken, '\n', e->line.len - taken))) {
         struct str line = {e->line.at + taken, (size_t)(end - e->line.at) - taken};
@@ -434,7 +434,7 @@ static void on_end(void *ctx, const struct remote_answer *a)
 {
     struct bridge_events *e = ctx;
     e->stream = NULL;
-    bridge_note_server(e->b, a);
+    bridge_note_server(e->b, BRIDGE_EVENTS, a);
     if (e->stopping)
         return;
     if (a->status == 400 || a->status == 404 || a->status == 422) {

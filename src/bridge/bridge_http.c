@@ -53,7 +53,7 @@ static void write_events(const struct bridge *b, struct buf *out)
 static void write_state(const struct bridge *b, struct buf *out)
 {
     probes_single(out, "tenax_bridge_server_up", "gauge", "1 if Tenax's server answered last",
-                  !b->server_down);
+                  !b->down);
     probes_family(out, "tenax_bridge_well", "gauge", "1 if messages move, or would move, that way");
     if (b->in)
         buf_print(out, "tenax_bridge_well{way=\"in\"} %d\n", bridge_in_is_well(b->in));
@@ -65,7 +65,7 @@ static void write_state(const struct bridge *b, struct buf *out)
 
 static bool is_well(const struct bridge *b)
 {
-    return !b->server_down && !b->stopping && (!b->in || bridge_in_is_well(b->in)) &&
+    return !b->down && !b->stopping && (!b->in || bridge_in_is_well(b->in)) &&
            (!b->out || bridge_out_is_well(b->out)) &&
            (!b->events || bridge_events_is_well(b->events));
 }

@@ -170,7 +170,7 @@ static void on_answer(void *ctx, const struct remote_answer *a)
 {
     struct bridge_in *in = ctx;
     in->call = NULL;
-    bridge_note_server(in->b, a);
+    bridge_note_server(in->b, BRIDGE_IN, a);
     if (a->result == CALL_DONE)
         accepted(in, a->body);
     else if (is_about_jobs(a))

@@ -28,6 +28,8 @@ struct bridge_counters {
     uint64_t events_published, events_refused, events_missed;
 };
 
+enum bridge_way { BRIDGE_IN, BRIDGE_OUT, BRIDGE_EVENTS };
+
 struct bridge {
     const struct bridge_settings *settings;
     uv_loop_t *loop;
@@ -37,7 +39,8 @@ struct bridge {
     uv_signal_t sigterm, sigint;
     uv_timer_t patience; /* for the end */
     bool stopping;
-    bool server_down;
+    unsigned down;  /* for these ways, bits 1 << enum bridge_way, the server is away or refuses */
+    char said[160]; /* why, as it was said last */
     int code;
     char process[17]; /* which no other process has */
     struct bridge_in *in;
@@ -49,8 +52,9 @@ struct bridge {
 
 /* How long to wait before the next try; half of it is random. */
 span bridge_backoff(struct bridge *b, uint32_t tries);
-/* Says once that the server is away, or does not want, and that it is back. */
-void bridge_note_server(struct bridge *b, const struct remote_answer *a);
+/* Says once that the server is away, or refuses what one way needs, and that it is back. What one
+ * way may do says nothing of what another may. */
+void bridge_note_server(struct bridge *b, enum bridge_way way, const struct remote_answer *a);
 /* Ends the bridge for a reason that no further try would mend. */
 void bridge_give_up(struct bridge *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* To be called when a part may have become idle: ends the loop if all are, and it is to end. */

@@ -241,7 +241,7 @@ static void on_successes(void *ctx, const struct remote_answer *a)
     /* 422 and 404: some of them were not in flight any more. */
     bool done = !may_have_been_done(a) && !is_unwelcome(a);
     o->successes = NULL;
-    bridge_note_server(o->b, a);
+    bridge_note_server(o->b, BRIDGE_OUT, a);
     for (struct list *n = o->jobs.next, *next; n != &o->jobs; n = next) {
         struct out_job *j = LIST_OF(n, struct out_job, node);
         next = n->next;
@@ -296,7 +296,7 @@ static void on_reported(void *ctx, const struct remote_answer *a)
     struct bridge_out *o = j->out;
     j->calls--;
     o->calls--;
-    bridge_note_server(o->b, a);
+    bridge_note_server(o->b, BRIDGE_OUT, a);
     if (may_have_been_done(a) || is_unwelcome(a)) {
         j->not_before = when_after(when_mono(), bridge_backoff(o->b, j->tries++));
         release(j);
@@ -348,7 +348,7 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
     struct out_job *j = ctx;
     struct bridge_out *o = j->out;
     j->calls--;
-    bridge_note_server(o->b, a);
+    bridge_note_server(o->b, BRIDGE_OUT, a);
     if (a->result == CALL_DONE) {
         leased(j, a->sent);
     } else if (a->result == CALL_GONE && j->state == OUT_PUBLISHING) {
@@ -410,7 +410,7 @@ static void on_adopted(void *ctx, const struct remote_answer *a)
 {
     struct bridge_out *o = ctx;
     o->adopting--;
-    bridge_note_server(o->b, a);
+    bridge_note_server(o->b, BRIDGE_OUT, a);
     if (a->result == CALL_DONE)
         take_job(o, a->body, a->sent);
     else if (may_have_been_done(a) || is_unwelcome(a))
@@ -435,7 +435,7 @@ static void on_listed(void *ctx, const struct remote_answer *a)
 {
     struct bridge_out *o = ctx;
     o->list = NULL;
-    bridge_note_server(o->b, a);
+    bridge_note_server(o->b, BRIDGE_OUT, a);
     if (a->result == CALL_DONE) {
         struct arena arena = {0};
         struct str job, next = view_text(&arena, view_get(a->body, "pages"), "next");
@@ -483,13 +483,13 @@ static void on_claimed(void *ctx, const struct remote_answer *a)
     /* The lease began when the server answered, which waited. */
     mono now = when_mono();
     o->claim = NULL;
-    bridge_note_server(o->b, a);
+    bridge_note_server(o->b, BRIDGE_OUT, a);
     if (a->result == CALL_DONE) {
         o->claim_tries = 0;
         for (struct view_list l = view_list(view_get(a->body, "jobs")); view_next(&l, &job);)
             take_job(o, job, now);
     } else if (may_have_been_done(a) || is_unwelcome(a)) {
-        o->adopted = false;
+        o->adopted = is_unwelcome(a); /* a claim that was refused has given nothing */
         o->claim_at = when_after(when_mono(), bridge_backoff(o->b, o->claim_tries++));
     } else {
         bridge_give_up(o->b, "%.*s", STR_ARG(a->why));

@@ -53,14 +53,16 @@ bool tenax_note(struct tenax *t, const struct remote_answer *a)
     t->down_told = away;
     if (a->result == CALL_REFUSED)
         return false;
-    if (!away && !t->up) {
+    /* Other requests may be answered while claims are refused. */
+    bool refused = t->claims[0].why[0] || t->claims[1].why[0];
+    if (!away && !refused && !t->up) {
         log_info("consuming '%s'%s%s of %s", t->claims[0].queue, t->verified ? " and " : "",
                  t->verified ? t->claims[1].queue : "", t->url);
         t->connections++;
         t->scan_due = when_mono();
         tenax_wake(t, t->scan_due);
     }
-    t->up = !away;
+    t->up = !away && !refused;
     return away;
 }
 

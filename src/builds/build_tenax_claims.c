@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -52,13 +53,24 @@ static void take(struct tenax_claim *c, struct str job, bool lost)
         tenax_job_take(t, (enum build_channel)(c - t->claims), job, lost);
 }
 
+/* Says so once, and again for another reason. */
+static void refused(struct tenax_claim *c, struct str why)
+{
+    struct tenax *t = c->broker;
+    char text[sizeof c->why];
+    snprintf(text, sizeof text, "%.*s", STR_ARG(why));
+    t->up = false;
+    if (strcmp(text, c->why) == 0)
+        return;
+    memcpy(c->why, text, sizeof text);
+    log_error("%s refuses claims of queue '%s': %s", t->url, c->queue, text);
+}
+
 static void again(struct tenax_claim *c, const struct remote_answer *a)
 {
     struct tenax *t = c->broker;
-    if (a->result == CALL_REFUSED && c->tries == 0)
-        log_error("%s refuses claims of queue '%s': %.*s", t->url, c->queue, STR_ARG(a->why));
     if (a->result == CALL_REFUSED)
-        t->up = false;
+        refused(c, a->why);
     c->not_before = tenax_again(t, c->tries++);
 }
 
@@ -140,6 +152,8 @@ static void on_claimed(void *ctx, const struct remote_answer *a)
     struct tenax *t = c->broker;
     struct str job;
     c->call = NULL;
+    if (a->result == CALL_DONE)
+        c->why[0] = '\0';
     if (tenax_note(t, a))
         c->lost = true;
     if (a->result == CALL_DONE) {

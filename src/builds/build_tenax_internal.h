@@ -65,6 +65,7 @@ struct tenax_claim {
     bool lost;         /* an answer was, and perhaps jobs with it */
     uint64_t adopting; /* requests for these */
     mono checked;      /* when none was known to be lost */
+    char why[200];     /* its claims are refused, as it was said last; empty: they are not */
 };
 
 struct tenax {

@@ -15,7 +15,15 @@ extern const struct subcommand top_command;
 int top_main(int argc, char **argv);
 
 /* Kinds of requests; at most one of each kind at a time. */
-enum top_ask { TOP_ASK_COUNTS, TOP_ASK_PAGE, TOP_ASK_JOB, TOP_ASK_RUNS, TOP_ASK_ACTION, TOP_ASKS };
+enum top_ask {
+    TOP_ASK_RIGHTS,
+    TOP_ASK_COUNTS,
+    TOP_ASK_PAGE,
+    TOP_ASK_JOB,
+    TOP_ASK_RUNS,
+    TOP_ASK_ACTION,
+    TOP_ASKS
+};
 
 struct top_request {
     struct call call;
@@ -32,6 +40,8 @@ struct top {
     struct top_model model;
     CURLM *multi;
     struct top_request ask[TOP_ASKS];
+    struct buf rights; /* the answer of GET /rights; empty: not known */
+    bool has_rights;   /* it was answered, whatever */
     /* The stream of events. */
     struct call stream;
     struct buf line; /* an incomplete line of it */
@@ -70,6 +80,15 @@ void top_feed_turn(struct top *t);
 void top_feed_act(struct top *t);
 /* How long the oldest request for what is shown has been waiting. */
 span top_feed_waiting(const struct top *t);
+
+/* top_rights.c */
+void top_rights_take(struct top *t, enum call_result result, struct str answer);
+/* Whether the user is limited to some queues. */
+bool top_rights_limited(const struct top *t);
+/* Whether the user may do that, named as in access/rights.def. */
+bool top_rights_may(const struct top *t, const char *operation);
+/* The same, and says why not. */
+bool top_rights_ask(struct top *t, const char *operation);
 
 /* top_view.c */
 bool top_view_open(void);

@@ -44,9 +44,14 @@ static bool write_target(const struct top *t, enum top_ask ask, struct buf *path
 {
     const struct top_model *m = &t->model;
     switch (ask) {
+    case TOP_ASK_RIGHTS:
+        buf_lit(path, "/rights");
+        return true;
     case TOP_ASK_COUNTS:
-        buf_lit(path, "/health?from=owner"); /* who has the jobs, and can count them */
-        break;
+        /* The owner has the jobs, and can count them; of some queues the counts are summed. */
+        buf_str(path, top_rights_limited(t) ? STR("/queues?details=true&limit=2000")
+                                            : STR("/health?from=owner"));
+        return t->has_rights;
     case TOP_ASK_PAGE:
         buf_str(path, str_from(m->path));
         break;
@@ -59,7 +64,7 @@ static bool write_target(const struct top *t, enum top_ask ask, struct buf *path
     default:
         return false;
     }
-    return ask == TOP_ASK_COUNTS || ask == TOP_ASK_PAGE || *m->detail;
+    return ask == TOP_ASK_PAGE || *m->detail;
 }
 
 static void start(struct top *t, enum top_ask ask, const char *method, const char *target)
@@ -128,6 +133,7 @@ static void came_back(struct top *t)
     t->stream_at = when_mono();
     snprintf(t->message, sizeof t->message, "connected again");
     t->bad = false;
+    t->ask[TOP_ASK_RIGHTS].wanted = true;
     top_feed_want(t, TOP_STALE_ALL);
 }
 
@@ -193,6 +199,8 @@ static void take_answer(struct top *t, enum top_ask ask, CURLcode code)
     came_back(t);
     if (q->old)
         q->wanted = true;
+    else if (ask == TOP_ASK_RIGHTS)
+        top_rights_take(t, r, answer);
     else if (ask == TOP_ASK_ACTION)
         take_action(t, r);
     else if (ask == TOP_ASK_PAGE)
@@ -334,6 +342,7 @@ void top_feed_init(struct top *t)
     for (enum top_ask ask = 0; ask < TOP_ASKS; ask++)
         call_init(&t->ask[ask].call, t->client.url, &t->client.args.tls);
     call_init(&t->stream, t->client.url, &t->client.args.tls);
+    t->ask[TOP_ASK_RIGHTS].wanted = true;
     t->polled = when_mono(); /* everything is asked for at the start anyway */
 }
 
@@ -347,4 +356,5 @@ void top_feed_fini(struct top *t)
     call_fini(&t->stream);
     curl_multi_cleanup(t->multi);
     buf_fini(&t->line);
+    buf_fini(&t->rights);
 }

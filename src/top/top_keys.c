@@ -243,9 +243,9 @@ static void pause_selected(struct top *t)
 
 static void stop_worker(struct top *t)
 {
-    if (t->model.tab == TOP_WORKERS)
+    if (t->model.tab == TOP_WORKERS && top_rights_ask(t, "stopWorker"))
         confirm_worker(t, WORKER_STOP);
-    else
+    else if (t->model.tab != TOP_WORKERS)
         say(t, true, "x stops a worker: 8 shows them");
 }
 
@@ -367,16 +367,20 @@ static bool take_action(struct top *t, int key)
         return true;
     case 'd':
     case KEY_DC:
-        delete_selected(t);
+        if (top_rights_ask(t, "deleteJob"))
+            delete_selected(t);
         return true;
     case 'r':
-        retry(t);
+        if (top_rights_ask(t, t->model.tab == TOP_QUEUES ? "retryJobs" : "retryJob"))
+            retry(t);
         return true;
     case 'c':
-        cancel(t);
+        if (top_rights_ask(t, "cancelJob"))
+            cancel(t);
         return true;
     case 's':
-        pause_selected(t);
+        if (top_rights_ask(t, t->model.tab == TOP_WORKERS ? "quietWorker" : "patchQueue"))
+            pause_selected(t);
         return true;
     case 'x':
         stop_worker(t);

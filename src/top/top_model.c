@@ -33,12 +33,21 @@ void top_model_fini(struct top_model *m)
 
 /* --- counts and rates --- */
 
+static void add_counts(struct top_model *m, struct str jobs)
+{
+    int64_t count;
+    for (size_t i = 0; i < TOP_TABS; i++)
+        if (statuses[i] && view_int(jobs, statuses[i], &count))
+            m->counts[i] += count;
+}
+
 void top_model_counts(struct top_model *m, struct str json)
 {
-    struct str jobs = view_get(json, "jobs");
-    for (size_t i = 0; i < TOP_TABS; i++)
-        if (!statuses[i] || !view_int(jobs, statuses[i], &m->counts[i]))
-            m->counts[i] = 0;
+    struct str queue;
+    memset(m->counts, 0, sizeof m->counts);
+    add_counts(m, view_get(json, "jobs"));
+    for (struct view_list l = view_list(view_get(json, "queues")); view_next(&l, &queue);)
+        add_counts(m, view_get(queue, "jobs"));
     m->counted = true;
 }
 

@@ -65,7 +65,7 @@ void top_model_fini(struct top_model *m);
 /* "in_flight" …; NULL for tabs without jobs. */
 const char *top_tab_status(enum top_tab tab);
 
-/* Takes an answer to GET /health. */
+/* Takes an answer to GET /health, or to GET /queues with details: then the counts are sums. */
 void top_model_counts(struct top_model *m, struct str json);
 /* Takes a page; the selection stays on its job, queue or worker, if that is still there. */
 void top_model_page(struct top_model *m, struct str json);

@@ -568,6 +568,33 @@ static void draw_detail(struct top *t, int y, int rows)
 
 /* --- the foot --- */
 
+/* Keys that act, as far as the user may. */
+static const char *keys_of(const struct top *t)
+{
+    if (is_narrow())
+        return "/ search  ? help";
+    if (t->model.tab == TOP_WORKERS)
+        return top_rights_may(t, "stopWorker")
+                   ? "Enter jobs  / search  s quiet, resume  x stop  ? help"
+                   : "Enter jobs  / search  ? help";
+    return top_rights_may(t, "cancelJob")
+               ? "Enter detail  / search  c cancel  r retry  s pause  ? help"
+               : "Enter detail  / search  ? help";
+}
+
+static void draw_keys(const struct top *t)
+{
+    struct buf b = {0};
+    if (t->mode == TOP_MODE_SEARCH)
+        buf_lit(&b, " Enter search  Esc leave it");
+    else if (t->mode == TOP_MODE_CONFIRM)
+        buf_lit(&b, " y yes  any other key: no");
+    else
+        buf_print(&b, " q quit  1-8 tabs  %s", keys_of(t));
+    put(LINES - 1, 0, COLS, A_REVERSE, buf_view(&b));
+    buf_fini(&b);
+}
+
 static void draw_foot(struct top *t)
 {
     struct buf b = {0};
@@ -584,40 +611,37 @@ static void draw_foot(struct top *t)
         attr = look(t->down ? BAD : WAIT) | A_BOLD;
     put(LINES - 2, 1, COLS - 1, attr, buf_view(&b));
     buf_fini(&b);
-    put_z(LINES - 1, 0, COLS, A_REVERSE,
-          t->mode == TOP_MODE_SEARCH    ? " Enter search  Esc leave it"
-          : t->mode == TOP_MODE_CONFIRM ? " y yes  any other key: no"
-          : is_narrow()                 ? " q quit  1-8 tabs  / search  ? help"
-          : t->model.tab == TOP_WORKERS ? " q quit  1-8 tabs  Enter jobs  / search  s quiet, resume"
-                                          "  x stop  ? help"
-                                        : " q quit  1-8 tabs  Enter detail  / search  c cancel  "
-                                          "r retry  s pause  ? help");
+    draw_keys(t);
 }
 
-static void draw_help(void)
+static void draw_help(const struct top *t)
 {
-    static const char *const lines[] = {
-        "1-8, left, right   the tabs, from in flight to workers (these also by W)",
-        "up, down, PgUp, PgDn, Home, End   move in the list",
-        "n, p               the next page, the previous page",
-        "Enter              details of a job; the jobs of a queue or a worker",
-        "[, ]               scroll the details",
-        "/                  search: a queue, type:NAME, worker:NAME, a job's id, or a",
-        "                   jq filter about payloads that begins with a dot",
-        "d, c               delete, cancel the job, after confirmation",
-        "r                  retry the dead job, or all dead ones of the queue",
-        "s                  stop the queue (of the job), or resume it; give a worker",
-        "                   nothing more, or jobs again",
-        "x                  stop the worker: its jobs go back",
-        "Esc                leave the pane, then the search",
-        "q                  quit",
-        "The bar: # in flight, = ready, - scheduled, x dead, . blocked. Rates are",
-        "those of the last 10 seconds. Press any key to continue."};
-    int n = (int)COUNT(lines);
-    for (int y = LIST_AT - 1; y < LINES - 2; y++) {
-        int i = y - LIST_AT;
+    static const struct {
+        const char *text, *needs;
+    } lines[] = {
+        {"1-8, left, right   the tabs, from in flight to workers (these also by W)", NULL},
+        {"up, down, PgUp, PgDn, Home, End   move in the list", NULL},
+        {"n, p               the next page, the previous page", NULL},
+        {"Enter              details of a job; the jobs of a queue or a worker", NULL},
+        {"[, ]               scroll the details", NULL},
+        {"/                  search: a queue, type:NAME, worker:NAME, a job's id, or a", NULL},
+        {"                   jq filter about payloads that begins with a dot", NULL},
+        {"d, c               delete, cancel the job, after confirmation", "deleteJob"},
+        {"r                  retry the dead job, or all dead ones of the queue", "retryJob"},
+        {"s                  stop the queue (of the job), or resume it", "patchQueue"},
+        {"                   give a worker nothing more, or jobs again", "quietWorker"},
+        {"x                  stop the worker: its jobs go back", "stopWorker"},
+        {"Esc                leave the pane, then the search", NULL},
+        {"q                  quit", NULL},
+        {"The bar: # in flight, = ready, - scheduled, x dead, . blocked. Rates are", NULL},
+        {"those of the last 10 seconds. Press any key to continue.", NULL}};
+    size_t i = 0;
+    put_z(LIST_AT - 1, 0, COLS, A_NORMAL, "");
+    for (int y = LIST_AT; y < LINES - 2; y++) {
+        while (i < COUNT(lines) && lines[i].needs && !top_rights_may(t, lines[i].needs))
+            i++;
         put_z(y, 0, COLS, A_NORMAL, "");
-        put_z(y, 2, COLS - 2, A_NORMAL, i >= 0 && i < n ? lines[i] : "");
+        put_z(y, 2, COLS - 2, A_NORMAL, i < COUNT(lines) ? lines[i++].text : "");
     }
 }
 
@@ -642,7 +666,7 @@ void top_view_draw(struct top *t)
     if (pane)
         draw_detail(t, LIST_AT + rows - pane, pane);
     if (t->mode == TOP_MODE_HELP)
-        draw_help();
+        draw_help(t);
     draw_foot(t);
     refresh();
 }

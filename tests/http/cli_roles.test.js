@@ -10,10 +10,13 @@ const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { Server, begin, makeDir, run, until } = require('./harness');
 const { RIGHTS, bearer, create } = require('./access');
+const { Screen, closeTerminals, openTerminals } = require('./terminal');
 
-// Commands that send no request as a user of the server, or are tested with what they need.
-const ELSEWHERE = ['serve', 'restore', 'check', 'postgres', 'tls', 'completion', 'executor', 'build-worker',
-    'bridge', 'pods', 'top', 'release'];
+// Commands that ask no server.
+const ALONE_AT_WORK = ['serve', 'restore', 'check', 'postgres', 'tls', 'completion', 'pods'];
+// Those by every role beside what they need: a terminal (below), a cluster, a broker.
+const ELSEWHERE = { top: __filename, executor: '../kubernetes/executor_roles.test.js', bridge: '../bridge/roles.test.js',
+    'build-worker': '../builds/worker_token.test.js' };
 
 const queueOf = (name, concurrency) => JSON.stringify({ apiVersion: 'tenax.dev/v1', kind: 'Queue',
     metadata: { name }, spec: { concurrency } });
@@ -131,9 +134,44 @@ describe('every command', () => {
             assert.doesNotMatch(end.stdout, /payroll/, what);
     }
 
+    // `tenax top` by every role.
+    it('is_a_terminal_that_shows_and_does_what_its_user_may', async (t) => {
+        openTerminals();
+        t.after(closeTerminals);
+        const checkScreen = async (who) => {
+            const screen = new Screen(server.url(), { env: `NO_COLOR=1 TENAX_TOKEN=${tokens[who]}`, width: 100 });
+            const acts = RIGHTS[who.split(' ')[0]].includes('operate'), limited = who.endsWith('*');
+            await screen.shows(/mailer/, limited ? /ready 1\b/ : /ready 2\b/, acts ? /c cancel/ : /Enter detail +\/ search +\? help/);
+            screen.keys('5');
+            await screen.shows(/^ mail /m, limited ? /^(?!.*payroll)/s : /payroll/);
+            screen.keys('?');
+            const help = await screen.shows(/move in the list/);
+            assert.deepEqual([/after confirmation/, /give a worker/].map((line) => line.test(help)), [acts, acts && !limited], who);
+            screen.keys('Escape', '2');
+            await screen.shows(new RegExp(job));
+            screen.keys('d');
+            await screen.shows(acts ? /Delete job \S+\? \(y\/n\)/ : /these credentials lack the right 'operate'/);
+            screen.keys('n', '8');
+            await screen.shows(/^ mailer/m);
+            screen.keys('s');
+            await screen.shows(!acts ? /these credentials lack the right 'operate'/
+                : limited ? /limited to some queues, and this is about all/ : /Give nothing more to mailer\?/);
+            screen.keys('n', 'q');
+            await screen.shows(/ended with 0/);
+            screen.close();
+        };
+        await Promise.all(Object.keys(tokens).map(checkScreen));
+        // Whoever has no token is told so.
+        const screen = new Screen(server.url());
+        await screen.shows(/needs credentials/);
+        screen.close();
+    });
+
     it('is_in_this_table_or_tested_elsewhere', async () => {
         const all = (await run(['help', '--list'])).stdout.trim().split('\n').filter((name) => !name.includes(' '));
-        assert.deepEqual(all.sort(), [...Object.keys(COMMANDS), ...ELSEWHERE].sort());
+        assert.deepEqual(all.sort(), [...Object.keys(COMMANDS), ...ALONE_AT_WORK, ...Object.keys(ELSEWHERE)].sort());
+        for (const [name, file] of Object.entries(ELSEWHERE))
+            assert.match(fs.readFileSync(path.resolve(__dirname, file), 'utf8'), new RegExp(`\`tenax ${name}[^\`]*\` by every role`), file);
     });
 
     for (const name of Object.keys(COMMANDS))

@@ -4,65 +4,10 @@
 // `tenax top` in a real terminal: tmux runs it, types, and shows its screen.
 
 const assert = require('node:assert/strict');
-const { execFileSync } = require('node:child_process');
-const fs = require('node:fs');
 const http = require('node:http');
-const path = require('node:path');
 const { after, afterEach, before, describe, it } = require('node:test');
-const { BIN, Server, makeDir, ownAddress, queueName, run, useServer } = require('./harness');
-
-const DEADLINE_MS = 30000;
-const dir = makeDir();
-const socket = path.join(dir, 'tmux');
-let names = 0;
-
-function tmux(...args) {
-    return execFileSync('tmux', ['-S', socket, '-f', '/dev/null', ...args],
-        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-}
-
-// One `tenax top` in a terminal of its own.
-class Screen {
-    constructor(url, { width = 80, height = 24, env = 'NO_COLOR=1' } = {}) {
-        this.name = `t${++names}`;
-        // remain-on-exit: how it ended is to be seen, too.
-        tmux('new-session', '-d', '-s', this.name, '-x', `${width}`, '-y', `${height}`,
-            `stty -echo; read go; env ${env} ${BIN} top --url ${url}; echo "ended with $?"; read x`);
-        tmux('send-keys', '-t', this.name, 'Enter');
-    }
-
-    text() {
-        return tmux('capture-pane', '-p', '-t', this.name);
-    }
-
-    keys(...keys) {
-        tmux('send-keys', '-t', this.name, ...keys);
-    }
-
-    type(text) {
-        tmux('send-keys', '-l', '-t', this.name, text);
-    }
-
-    // Waits until the screen matches, and returns it.
-    async shows(...patterns) {
-        const end = Date.now() + DEADLINE_MS;
-        for (;;) {
-            const text = this.text();
-            if (patterns.every((p) => p.test(text)))
-                return text;
-            assert.ok(Date.now() < end, `the screen never showed ${patterns}:\n${text}`);
-            await new Promise((resolve) => setTimeout(resolve, 50));
-        }
-    }
-
-    resize(width, height) {
-        tmux('resize-window', '-t', this.name, '-x', `${width}`, '-y', `${height}`);
-    }
-
-    close() {
-        tmux('kill-session', '-t', this.name);
-    }
-}
+const { Server, ownAddress, queueName, run, useServer } = require('./harness');
+const { Screen, closeTerminals, openTerminals } = require('./terminal');
 
 // Stands between top and a server: answers as told, or passes on.
 class Between {
@@ -101,12 +46,8 @@ describe('tenax top', () => {
         screen?.close();
         screen = null;
     });
-    // So that tmux goes on between two tests: one that begins while it ends would find none.
-    before(() => tmux('new-session', '-d', '-s', 'rest', 'read x'));
-    after(() => {
-        tmux('kill-server');
-        fs.rmSync(dir, { recursive: true, force: true });
-    });
+    before(openTerminals);
+    after(closeTerminals);
 
     async function reset() {
         assert.equal((await server.post('/reset')).status, 204);
@@ -114,7 +55,7 @@ describe('tenax top', () => {
 
     async function dead(queue) {
         const { id } = await server.enqueue({ queue });
-        await server.claimOne(queue, { worker_id: 'w-1' });
+        await server.claimOne(queue, { worker: 'w-1' });
         const res = await server.post(`/jobs/${id}/failure`,
             { message: 'smtp is down', kill: true });
         assert.equal(res.status, 200, res.text);
