@@ -8,7 +8,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { Server, begin, makeDir, run, until } = require('./harness');
+const { Server, begin, makeDir, ownAddress, run, until } = require('./harness');
 const { RIGHTS, bearer, create } = require('./access');
 const { Screen, closeTerminals, openTerminals } = require('./terminal');
 
@@ -62,7 +62,7 @@ const ALONE = ['step-down', 'servers'];
 
 describe('every command', () => {
     const dir = makeDir();
-    const server = new Server();
+    const server = new Server({ args: ['--host', ownAddress()] });
     const tokens = {};
     let job, worker;
 
@@ -81,6 +81,7 @@ describe('every command', () => {
     }
 
     before(async () => {
+        openTerminals();
         await server.start();
         tokens.admin = await create(server, { roles: ['admin'] }, {});
         const headers = bearer(tokens.admin);
@@ -101,25 +102,27 @@ describe('every command', () => {
     after(async () => {
         worker?.child.kill('SIGKILL');
         await worker?.ended;
+        closeTerminals();
         await server.clean();
         fs.rmSync(dir, { recursive: true });
     });
 
     // New to create, or the same one, changed each time.
     let changes = 0;
-    function command(name, who) {
+    function command(name, who, { flags = [], env = { TENAX_TOKEN: tokens[who] } } = {}) {
         const [,, args] = COMMANDS[name];
         fs.writeFileSync(path.join(dir, 'QUEUE'),
             queueOf(name === 'create' ? `mail-${++changes}` : 'mail-set', ++changes));
         const fill = (arg) => arg.replace(/^ID$/, job).replace(/^(CRON|QUEUE)$/, (file) => path.join(dir, file));
-        return run([name, ...args.map(fill)], { TENAX_URL: server.url(), TENAX_ADMIN_URL: server.adminUrl,
-            TENAX_TOKEN: tokens[who] });
+        const rest = args.map(fill);
+        const all = name === 'token' ? [...rest, ...flags] : [...flags, ...rest]; // a word of a command comes first
+        return run([name, ...all], { TENAX_URL: server.url(), TENAX_ADMIN_URL: server.adminUrl, ...env });
     }
 
-    async function check(name, who) {
+    async function check(name, who, how) {
         const [right, limited,, says] = COMMANDS[name];
         const may = RIGHTS[who.split(' ')[0]].includes(right) && !(who.endsWith('*') && limited === 'none');
-        const end = await command(name, who);
+        const end = await command(name, who, how);
         const what = `${name} as ${who}: exit ${end.code} ${end.stdout} ${end.stderr}`;
         if (!may) {
             assert.equal(end.code, 1, what);
@@ -135,9 +138,7 @@ describe('every command', () => {
     }
 
     // `tenax top` by every role.
-    it('is_a_terminal_that_shows_and_does_what_its_user_may', async (t) => {
-        openTerminals();
-        t.after(closeTerminals);
+    it('is_a_terminal_that_shows_and_does_what_its_user_may', async () => {
         const checkScreen = async (who) => {
             const screen = new Screen(server.url(), { env: `NO_COLOR=1 TENAX_TOKEN=${tokens[who]}`, width: 100 });
             const acts = RIGHTS[who.split(' ')[0]].includes('operate'), limited = who.endsWith('*');
@@ -179,6 +180,46 @@ describe('every command', () => {
             for (const who of Object.keys(tokens))
                 await check(name, who);
         });
+
+    it('takes_its_token_from_a_file_too_and_rather_than_from_the_variable', async () => {
+        const file = path.join(dir, 'token');
+        fs.writeFileSync(file, `${tokens.admin}\n`, { mode: 0o600 });
+        for (const name of Object.keys(COMMANDS)) {
+            await check(name, 'admin', { env: { TENAX_TOKEN_FILE: file, TENAX_TOKEN: tokens.viewer } });
+            await check(name, 'admin', { flags: ['--token-file', file], env: { TENAX_TOKEN: tokens.viewer } });
+        }
+    });
+
+    it('goes_on_with_its_token_over_a_restart_if_it_goes_on_at_all', async (t) => {
+        const headers = bearer(tokens.admin);
+        const file = path.join(dir, 'limited');
+        fs.writeFileSync(file, tokens['worker of mail*'], { mode: 0o600 });
+        const going = Object.fromEntries(['viewer', 'viewer of mail*'].map((who) => [who, begin(['events', '--follow'],
+            { TENAX_URL: server.url(), TENAX_TOKEN: tokens[who] })]));
+        going.work = begin(['work', '--queue', 'mail-on', '--', 'cat'], { TENAX_URL: server.url(), TENAX_TOKEN_FILE: file });
+        t.after(() => Object.values(going).forEach(({ child }) => child.kill('SIGKILL')));
+        const screen = new Screen(server.url(), { env: `NO_COLOR=1 TENAX_TOKEN=${tokens['viewer of mail*']}` });
+        await screen.shows(/mailer/);
+        const done = async (queue) => {
+            const { id } = (await server.post('/jobs', { queue, type: 'on', payload: 1, retention: { completed_ms: 600000 } }, headers)).json;
+            if (queue === 'mail-on')
+                await until(async () => (await server.get(`/jobs/${id}`, headers)).json.status === 'completed', `${queue} is worked on`);
+            return id;
+        };
+        await until(async () => await done('mail-on') && going.viewer.stdout && going['viewer of mail*'].stdout, 'both follow');
+        const { port } = server;
+        await server.signal('SIGKILL');
+        await screen.shows(/cannot reach/);
+        await server.start({ args: [...server.args, '--port', String(port)] });
+        const [hidden, seen] = [await done('payroll'), await done('mail-on')];
+        for (const who of ['viewer', 'viewer of mail*'])
+            await until(() => going[who].stdout.includes(seen), `${who} is shown it`);
+        assert.ok(going.viewer.stdout.includes(hidden));
+        assert.ok(!going['viewer of mail*'].stdout.includes(hidden));
+        await screen.shows(/connected again/, /mailer/);
+        // Whoever keeps a job goes on with it.
+        assert.equal((await server.get('/workers/mailer', headers)).json.in_flight, 1);
+    });
 
     it('sends_no_token_where_there_is_none_and_is_told_so', async () => {
         for (const name of Object.keys(COMMANDS).filter((each) => each !== 'work')) {
