@@ -37,6 +37,7 @@ const COMMANDS = {
     queues: ['see', 'part', [], /mail/],
     workers: ['see', 'part', [], /mailer/],
     operations: ['operate', 'none', []],
+    release: ['work', 'part', ['HELD', '--run-token', 'TOKEN'], /is given back/],
     retry: ['operate', 'part', ['--queue', 'mail-dead', '--dry-run']],
     cancel: ['operate', 'part', ['--queue', 'mail-none']],
     patch: ['operate', 'part', ['ID', '--set', '{"priority": 7}']],
@@ -107,13 +108,21 @@ describe('every command', () => {
         fs.rmSync(dir, { recursive: true });
     });
 
+    // A job in flight, to be given back.
+    async function hold() {
+        const headers = bearer(tokens.admin);
+        await server.post('/jobs', { queue: 'mail-held', type: 't', payload: 1 }, headers);
+        return (await server.post('/jobs/claim', { queues: ['mail-held'], worker: 'holder' }, headers)).json.jobs[0];
+    }
+
     // New to create, or the same one, changed each time.
     let changes = 0;
-    function command(name, who, { flags = [], env = { TENAX_TOKEN: tokens[who] } } = {}) {
+    async function command(name, who, { flags = [], env = { TENAX_TOKEN: tokens[who] } } = {}) {
         const [,, args] = COMMANDS[name];
         fs.writeFileSync(path.join(dir, 'QUEUE'),
             queueOf(name === 'create' ? `mail-${++changes}` : 'mail-set', ++changes));
-        const fill = (arg) => arg.replace(/^ID$/, job).replace(/^(CRON|QUEUE)$/, (file) => path.join(dir, file));
+        const held = name === 'release' ? await hold() : null;
+        const fill = (arg) => arg.replace(/^ID$/, job).replace(/^HELD$/, held?.id).replace(/^TOKEN$/, held?.token).replace(/^(CRON|QUEUE)$/, (file) => path.join(dir, file));
         const rest = args.map(fill);
         const all = name === 'token' ? [...rest, ...flags] : [...flags, ...rest]; // a word of a command comes first
         return run([name, ...all], { TENAX_URL: server.url(), TENAX_ADMIN_URL: server.adminUrl, ...env });
