@@ -4,10 +4,11 @@
 // /crons: groups and entries, what they enqueue, and what a restart does to them.
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
-const { describe, it } = require('node:test');
-const { Server, assertError, makeDir, queueName, run, until, useServer } = require('./harness');
+const { after, describe, it } = require('node:test');
+const { BIN, Server, assertError, makeDir, notOn, queueName, run, until, useServer } = require('./harness');
 
 const HOUR = 3600000;
 
@@ -312,6 +313,59 @@ describe('days as croner has them', () => {
         assert.equal(entries[2].warnings, undefined);
         const both = new Date(entries[1].next_enqueue_at);
         assert.deepEqual([both.getUTCDate(), both.getUTCDay()], [13, 5]);
+    });
+});
+
+describe('an entry of a version in which days had to agree',
+    notOn('postgres', 'it is put into the tables of a root directory'), () => {
+    const server = new Server();
+    after(() => server.clean());
+
+    // By this version: odd dates and Mondays. By that one: Mondays with an odd date.
+    const expression = '0 0 */2 * mon';
+    const isOldTick = (e) => {
+        const d = new Date(e.next_enqueue_at);
+        return d.getUTCDay() === 1 && d.getUTCDate() % 2 === 1;
+    };
+
+    async function assertOld(where) {
+        const [e] = (await getGroup(where, 'old')).entries;
+        assert.ok(isOldTick(e), e.next_enqueue_at);
+        assert.match(e.warnings.join(), /both days must agree, as when this was put/);
+        assert.match(where.stderr, /cron entry 'e': '0 0 \*\/2 \* mon' still means/);
+    }
+
+    it('keeps_its_meaning_over_restarts_and_a_restore_until_it_is_put_again', async () => {
+        await server.start();
+        await server.stop();
+        const root = path.join(server.dir, 'root');
+        execFileSync(path.join(path.dirname(BIN), 'tests/store/put_cron'), [root, expression]);
+        await server.start();
+        await assertOld(server);
+        await server.signal('SIGKILL');
+        await server.start();
+        await assertOld(server);
+
+        const file = path.join(server.dir, 'backup.tar.zst'), copy = makeDir();
+        let end = await run(['backup', '--url', server.adminUrl, file]);
+        assert.equal(end.code, 0, end.stderr);
+        end = await run(['restore', file, '--root-dir', path.join(copy, 'root')]);
+        assert.equal(end.code, 0, end.stderr);
+        const restored = new Server({ dir: copy });
+        try {
+            await restored.start();
+            await assertOld(restored);
+        } finally {
+            await restored.clean();
+            fs.rmSync(copy, { recursive: true });
+        }
+
+        await putGroup(server, 'old', [entry({ name: 'e', expression, timezone: 'UTC' })]);
+        await server.signal('SIGKILL');
+        await server.start();
+        const [e] = (await getGroup(server, 'old')).entries;
+        assert.ok(e.next_enqueue_at - Date.now() <= 48 * HOUR);
+        assert.match(e.warnings.join(), /either of the two days will do/);
     });
 });
 
