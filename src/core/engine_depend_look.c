@@ -37,11 +37,12 @@ void engine_depend_release(struct engine *e)
         idmap_fini(&e->seen);
 }
 
-/* How a job ended counts also when it is gone. */
+/* That a job has completed counts also when it is gone. One that was dead when it was seen may be
+ * purged since: whoever waited for it then would wait for ever. */
 void engine_depend_changed(struct engine *e, const struct job_event *ev)
 {
     enum status s;
-    if (e->looking == 0 || lifecycle_is_terminal(ev->from) || !was_seen(e, ev->id, &s))
+    if (e->looking == 0 || ev->from == STATUS_COMPLETED || !was_seen(e, ev->id, &s))
         return;
     idmap_put(&e->seen, ev->id, value_of(ev->to));
 }

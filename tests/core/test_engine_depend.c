@@ -275,6 +275,46 @@ static void one_that_is_dead_at_the_start_counts_as_if_it_died_then(void **state
     assert_int_equal(rig_status(r, die), STATUS_DEAD);
 }
 
+/* An enqueue looks at them first, and adds its jobs some turns later. */
+static struct id add_later(struct rig *r, struct id after,
+                           void (*meanwhile)(struct rig *, struct id))
+{
+    struct depend_place at = {0};
+    struct enqueue spec = spec_of(r, &after, 1);
+    engine_depend_hold(r->e);
+    assert_ok(engine_depend_look(r->e, r->now, &spec, 1, &at, SIZE_MAX));
+    meanwhile(r, after);
+    struct id id = rig_add_spec(r, &spec);
+    engine_depend_release(r->e);
+    rig_turn(r);
+    return id;
+}
+
+static void outlive_its_retention(struct rig *r, struct id id)
+{
+    rig_turn_after(r, r->settings.dead_retention.ms);
+    (void)id;
+}
+
+static void one_that_was_dead_when_it_was_looked_at_may_be_gone_or_back(void **state)
+{
+    struct rig *r = *state;
+    serve(r);
+    struct id a = rig_add(r, "q");
+    kill(r, a);
+    struct id b = add_later(r, a, outlive_its_retention);
+    assert_int_equal(rig_status(r, b), STATUS_DEAD);
+    assert_reason(r, b, "dead: job ", a,
+                  ", which it waited for, has not completed and is no longer there");
+    a = rig_add(r, "q");
+    kill(r, a);
+    b = add_later(r, a, rerun);
+    assert_int_equal(rig_status(r, b), STATUS_BLOCKED);
+    assert_string_equal(reason_of(r, b), "");
+    complete(r, a);
+    assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
+}
+
 static void a_deleted_job_counts_as_dead(void **state)
 {
     struct rig *r = *state;
@@ -600,6 +640,7 @@ int main(void)
         TEST(a_death_may_be_inherited_along_a_chain),
         TEST(who_dies_with_no_retention_is_gone_and_others_hear_of_it),
         TEST(one_that_is_dead_at_the_start_counts_as_if_it_died_then),
+        TEST(one_that_was_dead_when_it_was_looked_at_may_be_gone_or_back),
         TEST(a_deleted_job_counts_as_dead),
         TEST(nobody_waits_for_one_that_cannot_come_back),
         TEST(a_task_waits_until_its_deadline_whatever_it_waits_for),
