@@ -52,7 +52,8 @@ static void write_single(struct buf *out, const struct load_options *o, struct s
               ACKS_ID_LEN, pending.at + 1, o->to.host);
 }
 
-void acks_write(struct buf *out, const struct load_options *o, struct str pending, size_t n)
+/* A report of the first n ids of `pending`. */
+static void write_many(struct buf *out, const struct load_options *o, struct str pending, size_t n)
 {
     const size_t frame = sizeof "{\"ids\":[]}" - 1;
     size_t ids = n * ENTRY - 1; /* no comma after the last */
@@ -70,7 +71,7 @@ static void send_some(struct acks *a, struct peer *p, size_t n)
     if (a->o->acks == 1)
         write_single(&request, a->o, buf_view(&a->pending));
     else
-        acks_write(&request, a->o, buf_view(&a->pending), n);
+        write_many(&request, a->o, buf_view(&a->pending), n);
     p->tag = n;
     a->running++;
     crew_request(p, buf_view(&request), a->crew->now);

@@ -26,7 +26,5 @@ void acks_add(struct acks *a, struct str id);
 /* Sends full batches, and a partial one when no request is in progress: a batch grows exactly as
  * long as the one before it takes. Call it after each crew_turn. */
 void acks_pump(struct acks *a);
-/* Writes a report of the first n ids of `pending`. */
-void acks_write(struct buf *out, const struct load_options *o, struct str pending, size_t n);
 
 #endif

@@ -167,20 +167,30 @@ size_t answer_feed(struct answer *a, struct str in, enum answer_step *step)
     return used;
 }
 
-bool answer_next_id(struct str *rest, struct str *id)
+static bool next_text(struct str *rest, struct str quoted, struct str *out)
 {
-    const char *key = memmem(rest->at, rest->len, "\"id\"", 4);
+    const char *key = memmem(rest->at, rest->len, quoted.at, quoted.len);
     if (!key)
         return false;
-    struct str tail = skip(*rest, (size_t)(key - rest->at) + 4);
+    struct str tail = skip(*rest, (size_t)(key - rest->at) + quoted.len);
     while (tail.len && (*tail.at == ':' || *tail.at == ' ' || *tail.at == '"'))
         tail = skip(tail, 1);
     const char *end = tail.len ? memchr(tail.at, '"', tail.len) : NULL;
     if (!end)
         return false;
-    *id = (struct str){tail.at, (size_t)(end - tail.at)};
-    *rest = skip(tail, id->len + 1);
+    *out = (struct str){tail.at, (size_t)(end - tail.at)};
+    *rest = skip(tail, out->len + 1);
     return true;
+}
+
+bool answer_next_id(struct str *rest, struct str *id)
+{
+    return next_text(rest, STR("\"id\""), id);
+}
+
+bool answer_next_token(struct str *rest, struct str *token)
+{
+    return next_text(rest, STR("\"token\""), token);
 }
 
 #ifdef __clang__

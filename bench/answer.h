@@ -45,6 +45,8 @@ size_t answer_feed(struct answer *a, struct str in, enum answer_step *step);
 /* The value of the next "id" key of a JSON text that has no such key inside of a payload. Moves
  * *rest past it; false if there is no other. */
 bool answer_next_id(struct str *rest, struct str *id);
+/* The same of the next "token". */
+bool answer_next_token(struct str *rest, struct str *token);
 /* How many times "id" occurs in the text. */
 size_t answer_count_ids(struct str text);
 

@@ -53,8 +53,8 @@ struct claims {
     struct crew crew;
     const struct load_options *o;
     struct peer *peers;
-    struct buf ids, request, body;
-    uint64_t promised; /* jobs claimed, and jobs requested by claims in progress */
+    struct buf runs, request, body; /* runs: {"id":…,"token":…}, for each, comma included */
+    uint64_t promised;              /* jobs claimed, and jobs requested by claims in progress */
     struct hist claim_times, ack_times;
 };
 
@@ -75,19 +75,26 @@ static void send_claim(struct claims *c, struct peer *p)
     crew_request(p, buf_view(&c->request), c->crew.now);
 }
 
-static size_t gather_ids(struct claims *c, struct str body)
+static size_t gather_runs(struct claims *c, struct str body)
 {
     size_t n = 0;
-    struct str id;
-    c->ids.len = 0;
+    struct str id, token;
+    c->runs.len = 0;
     for (; answer_next_id(&body, &id); n++) {
-        if (id.len != ACKS_ID_LEN)
-            crew_fail("not an id of %d characters: %.*s", ACKS_ID_LEN, STR_ARG(id));
-        buf_byte(&c->ids, '"');
-        buf_str(&c->ids, id);
-        buf_lit(&c->ids, "\",");
+        if (id.len != ACKS_ID_LEN || !answer_next_token(&body, &token))
+            crew_fail("not an id of %d characters, or no token: %.*s", ACKS_ID_LEN, STR_ARG(id));
+        buf_print(&c->runs, "{\"id\":\"%.*s\",\"token\":\"%.*s\"},", STR_ARG(id), STR_ARG(token));
     }
     return n;
+}
+
+static void write_report(struct claims *c)
+{
+    c->body.len = c->request.len = 0;
+    buf_lit(&c->body, "{\"jobs\":[");
+    buf_add(&c->body, c->runs.at, c->runs.len - 1); /* no comma after the last */
+    buf_lit(&c->body, "]}");
+    request_write(&c->request, c->o, "POST", "/jobs/success", buf_view(&c->body));
 }
 
 static void on_acked(struct peer *p, int status, struct str body, uint64_t started);
@@ -97,15 +104,14 @@ static void on_claimed(struct peer *p, int status, struct str body, uint64_t sta
     struct claims *c = p->owner;
     crew_expect(status, 200, body, "POST /jobs/claim");
     hist_add(&c->claim_times, c->crew.now - started);
-    size_t n = gather_ids(c, body);
+    size_t n = gather_runs(c, body);
     if (n == 0 || n > p->tag)
         crew_fail("a claim of %zu jobs brought %zu, with %" PRIu64 " of %" PRIu64 " jobs done",
                   p->tag, n, c->crew.done, c->crew.asked);
     c->promised -= p->tag - n;
     p->tag = n;
     p->on_answer = on_acked;
-    c->request.len = 0;
-    acks_write(&c->request, c->o, buf_view(&c->ids), n);
+    write_report(c);
     crew_request(p, buf_view(&c->request), c->crew.now);
 }
 
@@ -124,7 +130,7 @@ static void claims_fini(struct claims *c)
     for (size_t i = 0; i < c->o->ackers; i++)
         crew_leave(&c->peers[i]);
     free(c->peers);
-    buf_fini(&c->ids);
+    buf_fini(&c->runs);
     buf_fini(&c->request);
     buf_fini(&c->body);
     crew_fini(&c->crew);

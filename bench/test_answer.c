@@ -88,11 +88,15 @@ static void what_is_not_http_is_broken(void **state)
 static void ids_are_found_one_after_the_other(void **state)
 {
     (void)state;
-    struct str rest = STR("{\"jobs\":[{\"id\":\"one\",\"x\":1},{\"x\":2,\"id\": \"two\"}]}"), id;
+    struct str rest =
+        STR("{\"jobs\":[{\"id\":\"one\",\"token\":\"t\"},{\"x\":2,\"id\": \"two\"}]}");
+    struct str id, token;
     assert_int_equal(answer_count_ids(rest), 2);
     assert_true(answer_next_id(&rest, &id) && str_eq(id, STR("one")));
+    assert_true(answer_next_token(&rest, &token) && str_eq(token, STR("t")));
     assert_true(answer_next_id(&rest, &id) && str_eq(id, STR("two")));
     assert_false(answer_next_id(&rest, &id));
+    assert_false(answer_next_token(&rest, &token));
 }
 
 /* The count works in blocks; no id may be lost or doubled where two of them meet. */

@@ -46,8 +46,10 @@ static struct run_ref ref_of(struct sim *s, const struct mjob *m, uint64_t token
 {
     const struct mrun *r = token && s->profile.sync ? ledger_run(m, token) : NULL;
     if (!r || !sim_chance(s, 20))
-        return (struct run_ref){m->id, token};
-    return (struct run_ref){m->id, sim_chance(s, 20) ? token : 0, true, r->index};
+        return (struct run_ref){.id = m->id, .token = token};
+    bool both = sim_chance(s, 20) || !r->stream;
+    return (struct run_ref){
+        .id = m->id, .token = both ? token : 0, .by_index = true, .index = r->index};
 }
 
 static void report(struct sim *s, enum command_kind kind, struct mjob *m, uint64_t token)
@@ -177,7 +179,7 @@ static void report_something(struct sim *s)
 static void succeed_many(struct sim *s)
 {
     struct mjob *jobs[8];
-    struct id ids[8];
+    struct run_ref runs[8];
     size_t n = 0;
     for (int tries = 0; tries < 8; tries++) {
         struct mjob *m = some_job(s);
@@ -189,10 +191,11 @@ static void succeed_many(struct sim *s)
     }
     struct ticket *t = ticket_new(s, CMD_SUCCEED_MANY, n);
     for (size_t i = 0; i < n; i++) {
-        ticket_about(t, i, jobs[i], 0);
-        ids[i] = jobs[i]->id;
+        uint64_t token = sim_chance(s, 50) ? some_token(s, jobs[i]) : 0;
+        ticket_about(t, i, jobs[i], token);
+        runs[i] = (struct run_ref){.id = jobs[i]->id, .token = token};
     }
-    struct command c = {.succeed_many = {ids, n}};
+    struct command c = {.succeed_many = {runs, n}};
     ticket_submit(t, &c);
 }
 

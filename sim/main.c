@@ -163,6 +163,7 @@ static void free_tickets(struct list *tickets)
         free(t->live);
         free(t->held);
         free(t->there);
+        free(t->leased);
         free(t);
     }
 }

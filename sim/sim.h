@@ -264,6 +264,7 @@ struct ticket {
     struct mjob **jobs;           /* the jobs that it is about */
     size_t *ends;                 /* of jobs[i], for reports */
     enum certainty *live, *there; /* of jobs[i], at the request */
+    bool *leased;                 /* of jobs[i]: its run certainly is live, and a claim's */
     bool *held;           /* enqueue: whether the key or alias of jobs[i] was certainly taken */
     bool ended;           /* jobs[0], at the request */
     enum status ended_as; /* iff ended */
@@ -295,11 +296,21 @@ struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count);
  * time. */
 void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token);
 void ticket_submit(struct ticket *t, struct command *c);
+/* What is known of whether jobs[i] was there agrees with what was found. */
+void ticket_check_there(const struct ticket *t, size_t i, bool found);
 /* Whether that answer leaves open what was done: the store fails, or the clock was set back. */
 bool ticket_is_in_doubt(const struct ticket *t, enum err_code code);
 void ticket_answer(void *ctx, const struct reply *r);
 /* No answer will come. */
 void ticket_drop_all(struct sim *s);
+
+/* --- answers to reports (report.c) --- */
+
+void report_judge(struct ticket *t, const struct reply *r);
+void report_judge_renewal(struct ticket *t, const struct reply *r);
+void report_judge_many(struct ticket *t, const struct reply *r);
+/* Whether one of many was certainly reported just now, and not before. */
+bool report_stored_some(const struct ticket *t, const struct reply *r);
 
 /* --- cron.c --- */
 void cron_step(struct sim *s);

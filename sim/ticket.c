@@ -22,6 +22,7 @@ struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count)
     t->ends = alloc_zero((count + 1) * sizeof *t->ends);
     t->live = alloc_zero((count + 1) * sizeof *t->live);
     t->held = alloc_zero((count + 1) * sizeof *t->held);
+    t->leased = alloc_zero((count + 1) * sizeof *t->leased);
     t->seq = s->ledger.seq;
     t->there = alloc_zero((count + 1) * sizeof *t->there);
     list_init(&t->node);
@@ -64,6 +65,12 @@ static enum certainty live_now(const struct sim *s, const struct mjob *m, uint64
     return last && ledger_live(m, last, s->now) == YES ? YES : MAYBE;
 }
 
+/* Whether the run that is live for certain is a claim's. */
+static bool is_leased(const struct mjob *m, enum certainty live)
+{
+    return live == YES && m->run_count && !m->runs[m->run_count - 1].stream;
+}
+
 void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token)
 {
     struct sim *s = t->sim;
@@ -73,6 +80,7 @@ void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token)
     t->known_run = token && ledger_run(m, token);
     t->there[i] = ledger_there(&s->ledger, m, s->now);
     t->live[i] = live_now(s, m, token);
+    t->leased[i] = is_leased(m, t->live[i]);
     t->ended = m->ended_seq && !ledger_is_foggy(m);
     t->ended_as = m->ended;
     if (ends_run(t->kind, &end)) {
@@ -146,7 +154,7 @@ static void check_durable(const struct ticket *t, bool stored)
             "answer #%lu left before its batch was durable", t->serial);
 }
 
-static void check_there(const struct ticket *t, size_t i, bool found)
+void ticket_check_there(const struct ticket *t, size_t i, bool found)
 {
     const struct mjob *m = t->jobs[i];
     if (found)
@@ -199,151 +207,6 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
     }
 }
 
-/* Whether a report that names no run may be refused as one of an earlier run. */
-static bool may_be_of_earlier(const struct mjob *m)
-{
-    return m->run_count == 0 || m->runs[m->run_count - 1].index > 0 || m->ghosts;
-}
-
-/* What the answer to a report may be, by what is known about its run. */
-static void check_report_code(const struct ticket *t, enum err_code code)
-{
-    const struct mjob *m = t->jobs[0];
-    enum certainty live = t->live[0];
-    const char *wire = code == ERR_OK ? "ok" : err_wire(code);
-    switch (code) {
-    case ERR_OK:
-        PROMISE(live != NO, "I3", "#%lu: a report of a run that is over was accepted (job %lu)",
-                t->serial, m->serial);
-        return;
-    case ERR_STALE:
-        PROMISE(t->token ? live != YES : may_be_of_earlier(m), "I3",
-                "#%lu: the live run of job %lu was called stale", t->serial, m->serial);
-        check_there(t, 0, true);
-        return;
-    case ERR_STALE_GANG:
-        PROMISE(t->token && m->gang && live != YES, "GANG",
-                "#%lu: job %lu was called another generation of its gang", t->serial, m->serial);
-        check_there(t, 0, true);
-        return;
-    case ERR_NOT_IN_FLIGHT:
-        PROMISE(!t->token && live != YES, "I3", "#%lu: job %lu is in flight and was refused",
-                t->serial, m->serial);
-        return;
-    case ERR_NOT_FOUND:
-        check_there(t, 0, false);
-        return;
-    case ERR_UNPROCESSABLE: {
-        const struct mrun *run = ledger_run(m, t->token);
-        PROMISE(t->kind == CMD_RENEW && live != NO && (!run || run->stream), "LEASE",
-                "#%lu: renewal of job %lu was refused", t->serial, m->serial);
-        return;
-    }
-    default:
-        PROMISE(false, "REPLY", "#%lu: answer %s", t->serial, wire);
-    }
-}
-
-static void note_failed_job(struct ticket *t, const struct job *job)
-{
-    struct sim *s = t->sim;
-    struct mjob *m = t->jobs[0];
-    const struct mend *e = &m->ends[t->ends[0]];
-    enum status status = job->state.status;
-    PROMISE(ledger_see(&s->ledger, job, false, s->now) == m, "VALUE", "#%lu: another job",
-            t->serial);
-    PROMISE(job->state.reason.len > 0, "REASON", "#%lu: no reason", t->serial);
-    PROMISE(job->state.attempts > 0, "RETRY", "#%lu: no attempt was counted", t->serial);
-    PROMISE(!e->kill || status == STATUS_DEAD, "RETRY", "#%lu: killed and not dead", t->serial);
-    PROMISE(status == STATUS_DEAD || job->state.ready_at.ms >= m->ready_at.ms ||
-                e->retry_at.ms >= 0 || m->rerun_ever || m->patched & PATCH_READY_AT,
-            "READY_AT", "#%lu: ready before it was enqueued for", t->serial);
-    for (size_t i = 0; i < m->run_count; i++)
-        if (m->runs[i].index + 1 == job->state.runs && !m->runs[i].doubt && !m->runs[i].over_seq)
-            m->runs[i].over_seq = s->ledger.seq++;
-    if (status == STATUS_DEAD)
-        ledger_ended(&s->ledger, m, STATUS_DEAD, t->at);
-    else
-        PROMISE(status == (job->state.ready_at.ms <= t->at.ms ? STATUS_READY : STATUS_SCHEDULED),
-                "RETRY", "#%lu: status %s after a failure", t->serial,
-                lifecycle_status_name(status));
-}
-
-static void judge_report(struct ticket *t, const struct reply *r)
-{
-    struct sim *s = t->sim;
-    struct mjob *m = t->jobs[0];
-    bool doubt = ticket_is_in_doubt(t, r->err.code);
-    if (r->err.code != ERR_OK) {
-        if (!doubt)
-            check_report_code(t, r->err.code);
-        ledger_end_refused(m, t->ends[0], !doubt);
-        return;
-    }
-    if (r->repeated) {
-        PROMISE(ledger_was_reported(m, t->ends[0]), "I3",
-                "#%lu: a report of job %lu that nobody made was called repeated", t->serial,
-                m->serial);
-        ledger_end_refused(m, t->ends[0], true);
-        return;
-    }
-    check_report_code(t, ERR_OK);
-    ledger_end_acked(&s->ledger, m, t->ends[0]);
-    if (t->kind == CMD_FAIL)
-        note_failed_job(t, &r->jobs[0]);
-}
-
-static void judge_renewal(struct ticket *t, const struct reply *r)
-{
-    struct mjob *m = t->jobs[0];
-    struct mrun *run = t->token ? ledger_run(m, t->token) : NULL;
-    if (run && run->renewals)
-        run->renewals--;
-    if (ticket_is_in_doubt(t, r->err.code))
-        return;
-    check_report_code(t, r->err.code);
-    if (r->err.code != ERR_OK)
-        return;
-    PROMISE(r->lease_end.ms == t->at.ms + t->lease.ms, "LEASE", "#%lu: another lease", t->serial);
-    PROMISE(!run || !run->stream, "LEASE", "#%lu: a stream's job was renewed", t->serial);
-    if (run) {
-        run->confirmed = true;
-        run->lease_end = r->lease_end;
-        if (run->renewals == 0 && m->blind_renewal.ms < t->at.ms)
-            run->lease_min = r->lease_end;
-    }
-}
-
-static bool is_among(const struct reply *r, struct id id)
-{
-    for (size_t i = 0; i < r->count; i++)
-        if (id_eq(r->ids[i], id))
-            return true;
-    return false;
-}
-
-static void judge_many(struct ticket *t, const struct reply *r)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        struct mjob *m = t->jobs[i];
-        if (r->err.code != ERR_OK) {
-            ledger_end_refused(m, t->ends[i], false);
-            continue;
-        }
-        bool refused = is_among(r, m->id);
-        if (refused)
-            PROMISE(t->live[i] != YES || may_be_of_earlier(m), "I3",
-                    "#%lu: job %lu is in flight and was refused", t->serial, m->serial);
-        else
-            PROMISE(t->live[i] != NO && t->there[i] != NO, "I3",
-                    "#%lu: job %lu is over and was completed", t->serial, m->serial);
-        if (refused)
-            ledger_end_refused(m, t->ends[i], true);
-        else
-            ledger_end_acked(&t->sim->ledger, m, t->ends[i]);
-    }
-}
-
 static void judge_remove(struct ticket *t, const struct reply *r)
 {
     struct mjob *m = t->jobs[0];
@@ -352,7 +215,7 @@ static void judge_remove(struct ticket *t, const struct reply *r)
         return;
     PROMISE(r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s",
             t->serial, err_wire(r->err.code));
-    check_there(t, 0, r->err.code == ERR_OK);
+    ticket_check_there(t, 0, r->err.code == ERR_OK);
     if (r->err.code == ERR_OK || m->exists == YES)
         ledger_gone(&t->sim->ledger, m);
 }
@@ -371,7 +234,7 @@ static void judge_read(struct ticket *t, const struct reply *r)
     struct sim *s = t->sim;
     if (ticket_is_in_doubt(t, r->err.code))
         return;
-    check_there(t, 0, r->err.code == ERR_OK);
+    ticket_check_there(t, 0, r->err.code == ERR_OK);
     if (r->err.code != ERR_OK) {
         PROMISE(r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s", t->serial,
                 err_wire(r->err.code));
@@ -397,7 +260,7 @@ static void judge_explain(struct ticket *t, const struct reply *r)
     struct sim *s = t->sim;
     if (ticket_is_in_doubt(t, r->err.code))
         return;
-    check_there(t, 0, r->err.code == ERR_OK);
+    ticket_check_there(t, 0, r->err.code == ERR_OK);
     if (r->err.code != ERR_OK) {
         PROMISE(r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s", t->serial,
                 err_wire(r->err.code));
@@ -529,13 +392,13 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_SUCCEED:
     case CMD_FAIL:
     case CMD_RELEASE:
-        judge_report(t, r);
+        report_judge(t, r);
         return;
     case CMD_SUCCEED_MANY:
-        judge_many(t, r);
+        report_judge_many(t, r);
         return;
     case CMD_RENEW:
-        judge_renewal(t, r);
+        report_judge_renewal(t, r);
         return;
     case CMD_CLAIM_JOB:
         client_job_claimed(t, r);
@@ -652,7 +515,7 @@ static bool has_stored(const struct ticket *t, const struct reply *r)
     case CMD_CLAIM_JOB:
         return !t->is_claim && !r->repeated;
     case CMD_SUCCEED_MANY:
-        return r->count < t->count;
+        return report_stored_some(t, r);
     default:
         return false;
     }

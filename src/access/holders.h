@@ -18,8 +18,8 @@ struct holders;
 
 struct holding {
     char holder[TOKEN_ID_LEN]; /* who is known by the same id is the same, after a reload, too */
-    uint64_t run_token;
-    uint32_t run; /* its index */
+    uint64_t run_token;        /* of a stream's run; 0: of a claim, whose holder has to give it */
+    uint32_t run;              /* its index */
 };
 
 #define HOLDERS_GENERATION 100000 /* hand-outs; two generations are kept */

@@ -74,7 +74,7 @@ void api_hide_logs(const struct call *c, const struct reply *r);
 /* It was handed to the owner of the token; NULL: to somebody unknown. */
 void api_held_note(struct api *a, const struct token *holder, const struct handout *h);
 /* Whether this sender may report about the run: a worker only about those that it holds. A report
- * that names no run by its token gets that of the run that the sender holds. */
+ * of a stream's run that does not name it by its token gets the one that the sender was sent. */
 NODISCARD struct err api_may_report(const struct api *a, const struct api_request *r,
                                     struct run_ref *ref);
 bool api_holds(const struct api *a, const struct api_request *r, struct id job);

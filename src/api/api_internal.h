@@ -69,7 +69,7 @@ void api_claim(struct api *a, const struct api_request *r);
 void api_claim_job(struct api *a, const struct api_request *r);
 void api_claim_withdraw(struct api *a, const struct api_request *r);
 void api_success(struct api *a, const struct api_request *r);
-void api_success_bulk(struct api *a, const struct api_request *r);
+void api_success_many(struct api *a, const struct api_request *r);
 void api_failure(struct api *a, const struct api_request *r);
 void api_terminated(struct api *a, const struct api_request *r);
 void api_renew(struct api *a, const struct api_request *r);
@@ -327,6 +327,10 @@ struct err api_decode_patch(const struct api *a, const struct http_request *req,
 #define API_LEASE_MIN_MS 100
 #define API_LEASE_MAX_MS ((int64_t)7 * 24 * 3600 * 1000)
 /* The end of a row of a table. */
+#define API_TOKEN_DOC                                                                              \
+    "string /^[0-9a-f]{16}$/: of the run, as it was handed out; of a claim's run it is required"
+#define API_RUN_DOC                                                                                \
+    "integer 0..$: its index, beside the token; of a stream's run also without", UINT32_MAX
 #define API_LEASE_DOC "integer 100..$", API_LEASE_MAX_MS
 _Static_assert(API_LEASE_MIN_MS == 100, "API_LEASE_DOC says so");
 struct err api_check_lease(span lease);

@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#include <stdlib.h>
-
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
@@ -19,19 +17,17 @@ struct report_body {
 };
 
 #define BODY(member) offsetof(struct report_body, member)
-#define TOKEN_DOC    "string /^[0-9a-f]{16}$/: of the run; without it and run any live one"
-#define RUN_DOC      "integer 0..$: its index, instead of the token or beside it", UINT32_MAX
 
 static const struct field success_table[] = {
-    {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
-    {"run", false, api_field_run, BODY(run), true, RUN_DOC},
+    {"token", false, api_field_token, BODY(run.token), true, API_TOKEN_DOC},
+    {"run", false, api_field_run, BODY(run), true, API_RUN_DOC},
     {"result", false, api_field_result, BODY(left.news.result), true, "any: kept with the job"},
 };
 const struct api_body api_success_body = {API_FIELDS(success_table), .optional = true};
 
 static const struct field progress_table[] = {
-    {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
-    {"run", false, api_field_run, BODY(run), true, RUN_DOC},
+    {"token", false, api_field_token, BODY(run.token), true, API_TOKEN_DOC},
+    {"run", false, api_field_run, BODY(run), true, API_RUN_DOC},
     {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
@@ -39,8 +35,8 @@ const struct api_body api_progress_body = {API_FIELDS(progress_table),
                                            .rules = "any progress checkpoint?"};
 
 static const struct field release_table[] = {
-    {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
-    {"run", false, api_field_run, BODY(run), true, RUN_DOC},
+    {"token", false, api_field_token, BODY(run.token), true, API_TOKEN_DOC},
+    {"run", false, api_field_run, BODY(run), true, API_RUN_DOC},
     {"message", false, field_text, BODY(why), true, "string: why, for the reason of the run"},
     {"ready_at", false, field_instant, BODY(ready_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
@@ -98,176 +94,6 @@ void api_release(struct api *a, const struct api_request *r)
 void api_progress(struct api *a, const struct api_request *r)
 {
     submit_report(a, r, CMD_PROGRESS, progress_table, COUNT(progress_table));
-}
-
-/* --- many successes --- */
-
-/* The given ids, each once; malformed ones are kept for not_found. */
-struct id_list {
-    struct str *texts; /* malformed ids */
-    struct id *ids;
-    size_t count, id_count, cap;
-};
-
-struct success_call {
-    struct call call; /* must be first */
-    struct str *bad;
-    size_t bad_count;
-};
-
-#define IDS_MAX 100000
-
-static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct id_list *l = out;
-    bool more;
-    TRY(json_enter_array(c));
-    for (;;) {
-        TRY(json_next_element(c, &more));
-        if (!more)
-            return err_none();
-        if (l->count == IDS_MAX)
-            return err_make(ERR_TOO_MANY, "at most %d in one request", IDS_MAX);
-        if (l->count == l->cap) {
-            size_t cap = l->cap ? l->cap * 2 : 64;
-            l->texts =
-                arena_resize(a, l->texts, l->count * sizeof *l->texts, cap * sizeof *l->texts);
-            l->ids = arena_resize(a, l->ids, l->id_count * sizeof *l->ids, cap * sizeof *l->ids);
-            l->cap = cap;
-        }
-        struct str *text = &l->texts[l->count - l->id_count];
-        TRY(field_text(c, a, text));
-        l->count++;
-        if (id_parse(*text, &l->ids[l->id_count]).code == ERR_OK)
-            l->id_count++;
-    }
-}
-
-struct placed {
-    struct id id;
-    size_t place;
-};
-
-static int compare_placed(const void *a, const void *b)
-{
-    const struct placed *x = a, *y = b;
-    int order = id_cmp(x->id, y->id);
-    return order ? order : (x->place > y->place) - (x->place < y->place);
-}
-
-/* Removes repeated ids: a job can be reported once. Sorts them, since a client could choose ids
- * that collide in a hash table. */
-static void keep_first(struct id_list *l, struct arena *a)
-{
-    struct placed *sorted = arena_get(a, l->id_count * sizeof *sorted + 1);
-    bool *again = arena_zero(a, l->id_count * sizeof *again + 1);
-    size_t kept = 0;
-    for (size_t i = 0; i < l->id_count; i++)
-        sorted[i] = (struct placed){l->ids[i], i};
-    qsort(sorted, l->id_count, sizeof *sorted, compare_placed);
-    for (size_t i = 1; i < l->id_count; i++)
-        again[sorted[i].place] = id_eq(sorted[i - 1].id, sorted[i].id);
-    for (size_t i = 0; i < l->id_count; i++)
-        if (!again[i])
-            l->ids[kept++] = l->ids[i];
-    l->count -= l->id_count - kept;
-    l->id_count = kept;
-}
-
-static const struct field ids_table[] = {
-    {"ids", true, read_ids, 0, .doc = "string[1..$]", .most = IDS_MAX},
-};
-const struct api_body api_ids_body = {API_FIELDS(ids_table)};
-
-struct not_in_flight {
-    struct err err;
-    const struct reply *reply;        /* ids that are no job's in flight */
-    const struct success_call *asked; /* texts that are no ids */
-};
-
-static void write_not_found(struct buf *b, const void *not_in_flight)
-{
-    const struct not_in_flight *n = not_in_flight;
-    const struct reply *r = n->reply;
-    buf_byte(b, '[');
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        shape_write_id(b, r->ids[i]);
-    }
-    for (size_t i = 0; i < n->asked->bad_count; i++) {
-        if (i || r->count)
-            buf_byte(b, ',');
-        json_write_string(b, n->asked->bad[i]);
-    }
-    buf_byte(b, ']');
-}
-
-static const struct shape_member not_in_flight_members[] = {
-    {MEMBERS_OF(struct not_in_flight, err, &api_error_shape)},
-    {MEMBER_MADE("not_found", ALWAYS, "string[]", write_not_found, "the ids of the others")},
-};
-const struct shape api_not_in_flight_shape = {.name = "NotInFlight",
-                                              SHAPE_MEMBERS(not_in_flight_members)};
-
-static void on_successes(void *ctx, const struct reply *r)
-{
-    struct success_call *c = ctx;
-    if (api_reply_failed(c->call.x, r))
-        return;
-    if (r->count == 0 && c->bad_count == 0) {
-        http_reply(c->call.x, 204, (struct str){0}, (struct str){0}, NULL);
-        return;
-    }
-    struct buf *b = &c->call.api->scratch;
-    b->len = 0;
-    const struct not_in_flight some = {
-        err_make(ERR_UNPROCESSABLE, "some of these jobs are not in flight"), r, c};
-    shape_write(b, &api_not_in_flight_shape, &some, SHAPE_AS_IT_IS);
-    api_reply_json(c->call.x, 422, b);
-}
-
-/* Takes out the jobs that the sender does not hold: to it they are not in flight. */
-static size_t take_strangers(struct api *a, const struct api_request *r, struct id_list *l,
-                             struct str *texts)
-{
-    size_t kept = 0, count = 0;
-    for (size_t i = 0; i < l->id_count; i++) {
-        if (api_holds(a, r, l->ids[i])) {
-            l->ids[kept++] = l->ids[i];
-            continue;
-        }
-        char *text = arena_get(r->http->arena, ID_TEXT_LEN);
-        id_format(l->ids[i], text);
-        texts[count++] = (struct str){text, ID_TEXT_LEN};
-    }
-    l->id_count = kept;
-    return count;
-}
-
-void api_success_bulk(struct api *a, const struct api_request *r)
-{
-    struct id_list l = {0};
-    struct err err = api_decode_body(a, r->http, ids_table, COUNT(ids_table), false, &l);
-    if (err.code == ERR_OK && l.count == 0)
-        err = err_make(ERR_BAD_VALUE, "ids must not be empty");
-    if (err.code != ERR_OK) {
-        api_reply_error(r->x, &err, NULL);
-        return;
-    }
-    keep_first(&l, r->http->arena);
-    struct success_call *call = ARENA_NEW(r->http->arena, struct success_call);
-    call->call = (struct call){a, r->x};
-    call->bad_count = l.count - l.id_count;
-    call->bad = arena_get(r->http->arena, l.count * sizeof *call->bad + 1);
-    for (size_t i = 0; i < call->bad_count; i++)
-        call->bad[i] = arena_copy(r->http->arena, l.texts[i]);
-    call->bad_count += take_strangers(a, r, &l, call->bad + call->bad_count);
-    struct command c = {.kind = CMD_SUCCEED_MANY,
-                        .succeed_many = {.ids = l.ids, .count = l.id_count},
-                        .done = on_successes,
-                        .ctx = call};
-    api_send(a, r, &c);
 }
 
 /* --- failure --- */
@@ -431,8 +257,8 @@ static const struct field failure_table[] = {
     {"retry_at", false, field_instant, REPORT(retry_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
-    {"token", false, api_field_token, REPORT(ref.token), true, TOKEN_DOC},
-    {"run", false, api_field_run, REPORT(ref), true, RUN_DOC},
+    {"token", false, api_field_token, REPORT(ref.token), true, API_TOKEN_DOC},
+    {"run", false, api_field_run, REPORT(ref), true, API_RUN_DOC},
     {"progress", false, field_part, offsetof(struct failure_body, left.progress), true,
      "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),
@@ -561,8 +387,9 @@ struct renew_fields {
 };
 
 static const struct field renew_table[] = {
-    {"token", false, api_field_token, offsetof(struct renew_fields, run.token), true, TOKEN_DOC},
-    {"run", false, api_field_run, offsetof(struct renew_fields, run), true, RUN_DOC},
+    {"token", false, api_field_token, offsetof(struct renew_fields, run.token), true,
+     API_TOKEN_DOC},
+    {"run", false, api_field_run, offsetof(struct renew_fields, run), true, API_RUN_DOC},
     {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true, API_LEASE_DOC},
     {"progress", false, field_part, offsetof(struct renew_fields, left.progress), true,
      "NewProgress: how far it is"},

@@ -82,9 +82,10 @@ extern const struct api_body api_made_progress_body; /* api_notes.c */
 extern const struct api_body api_bulk_body;
 extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c */
 extern const struct api_body api_worker_notice_body;
-extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
+extern const struct api_body api_success_body, api_failure_body, api_container_body,
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
-extern const struct api_body api_renewal_body, api_renewals_body;             /* api_renew_many.c */
+extern const struct api_body api_success_of_body, api_successes_body; /* api_success_many.c */
+extern const struct api_body api_renewal_body, api_renewals_body;     /* api_renew_many.c */
 extern const struct api_body api_queue_body, api_named_queue_body, api_rate_body,
     api_queue_retention_body;
 extern const struct api_body api_budget_body, api_budget_patch_body, api_strategy_body,
@@ -133,8 +134,10 @@ extern const struct shape api_deleted_shape, api_patched_shape, api_canceled_sha
 extern const struct shape api_group_shape;     /* api_group.c */
 extern const struct shape api_next_page_shape; /* api_next.c */
 extern const struct shape api_counted_shape, api_job_page_shape, api_run_page_shape,
-    api_error_page_shape;                                             /* api_query.c */
-extern const struct shape api_renewed_shape, api_not_in_flight_shape; /* api_report.c */
+    api_error_page_shape;                    /* api_query.c */
+extern const struct shape api_renewed_shape; /* api_report.c */
+extern const struct shape api_success_refused_shape,
+    api_successes_refused_shape; /* api_success_many.c */
 extern const struct shape api_renewed_job_shape, api_renewed_jobs_shape,
     api_some_renewed_shape;                                       /* api_renew_many.c */
 extern const struct shape api_claimed_shape, api_withdrawn_shape; /* api_take.c */

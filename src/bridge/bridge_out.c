@@ -190,7 +190,8 @@ static void take_job(struct bridge_out *o, struct str job, mono sent)
     struct str id = view_text(&a, job, "id"), token = view_text(&a, job, "token");
     struct out_job *known = strmap_get(&o->by_id, id);
     int64_t run;
-    if (id.len != ID_TEXT_LEN || token.len > TOKEN_LEN || !view_int(job, "run", &run)) {
+    if (id.len != ID_TEXT_LEN || !token.len || token.len > TOKEN_LEN ||
+        !view_int(job, "run", &run)) {
         log_error("%s sent a job without an id, a token or a run; passed over",
                   o->b->settings->server);
     } else if (known && known->run == run) {
@@ -278,7 +279,8 @@ static void report_successes(struct bridge_out *o, mono now, mono *next)
         struct out_job *j = LIST_OF(node, struct out_job, node);
         if (j->state != OUT_SUCCEEDED || !is_ours(j, now) || n == SUCCESSES_MAX)
             continue;
-        buf_print(&body, "%s\"%s\"", n++ ? "," : "{\"ids\":[", j->id);
+        buf_print(&body, "%s{\"id\":\"%s\",\"token\":\"%s\"}", n++ ? "," : "{\"jobs\":[", j->id,
+                  j->token);
         j->in_batch = true;
     }
     buf_lit(&body, "]}");

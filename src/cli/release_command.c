@@ -23,8 +23,8 @@ struct release_args {
 
 static const struct option_def options[] = {
     {"run-token", "TOKEN", OPTION_TEXT, AT(token),
-     .help = "the token that the run was handed out with; without --run it is required of runs "
-             "that have one"},
+     .help = "the token that the run was handed out with; the run of a claim is given back with "
+             "it only"},
     {"run", "INDEX", OPTION_INT, AT(run), .max = UINT32_MAX, .help = "the run that is meant"},
     {"delay", "DURATION", OPTION_SPAN, AT(delay),
      .help = "not again before this much time has passed"},
@@ -37,12 +37,13 @@ static const struct option_def options[] = {
 
 const struct subcommand release_command = {
     .name = "release",
-    .usage = "ID [--run-token TOKEN | --run INDEX] [OPTIONS]",
+    .usage = "ID [--run-token TOKEN] [--run INDEX] [OPTIONS]",
     .summary = "give a job in flight back to its queue, at once or for later",
     .about = "For workers that are scripts: the run ends and does not count, and the job is ready "
              "again, or scheduled for the time given.",
-    .examples = "  tenax release 03fr82s077azjmurys29qjch4 --run-token 2f1b5c0e9d3a4788\n"
-                "  tenax release 03fr82s077azjmurys29qjch4 --run 0 --delay 10m\n",
+    .examples =
+        "  tenax release 03fr82s077azjmurys29qjch4 --run-token 2f1b5c0e9d3a4788\n"
+        "  tenax release 03fr82s077azjmurys29qjch4 --run-token 2f1b5c0e9d3a4788 --delay 10m\n",
     .options = options,
 };
 

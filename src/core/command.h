@@ -113,13 +113,15 @@ struct peek_command {
 };
 #define PEEK_MAX 100
 
-/* Names the run that a report is about, by its token or its index, or both; neither: any live
- * run. */
+/* Names the run that a report is about. The run of a claim needs its token; that of a stream may
+ * be named by its token, by its index, by both, or not at all. */
 struct run_ref {
     struct id id;
     uint64_t token; /* or 0 */
     bool by_index;
-    uint32_t index; /* iff by_index */
+    uint32_t index;    /* iff by_index */
+    bool vouched;      /* the front end knows who holds the run: it needs no token */
+    struct str worker; /* that reports, or empty */
 };
 
 /* Of many leases that are renewed at once: one, and what became of it. */
@@ -133,6 +135,10 @@ struct renewed {
     enum err_code code;
     struct str message; /* iff it was not */
 };
+
+/* The answer to CMD_SUCCEED_MANY has those that were refused, as struct renewed; so many of them
+ * with a message. */
+#define SUCCESS_REASONS_MAX 10000
 
 /* A claim of one given job. */
 struct job_claim {
@@ -418,7 +424,7 @@ struct command {
         } enqueue;
         struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {
-            const struct id *ids;
+            const struct run_ref *at;
             size_t count;
         } succeed_many;
         struct failure_report fail;

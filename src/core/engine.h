@@ -145,9 +145,10 @@ NODISCARD struct err engine_fold_find(struct engine *e, instant now, struct str 
 /* Replaces the first record of a job that was just found: its payload, or that it is open. */
 void engine_fold_rewrite(struct engine *e, const struct job *stored);
 
-/* All reports: ERR_NOT_FOUND if there is no such job, ERR_NOT_IN_FLIGHT if no worker
- * holds it, ERR_STALE if a token or an index was given and is not the live run's; then nothing
- * changed (promise I3). */
+/* All reports: ERR_NOT_FOUND if there is no such job, ERR_NOT_IN_FLIGHT if no worker holds it,
+ * ERR_STALE if a token or an index was given and is not the live run's, or the report of a
+ * stream's run names another worker, ERR_RUN_TOKEN if a leased run is named without its token;
+ * then nothing changed (promise I3). */
 NODISCARD struct err engine_succeed(struct engine *e, instant now, struct run_ref ref);
 
 /* Whether this run is the newest that ended by a report, and the report was of this outcome: then

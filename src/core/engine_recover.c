@@ -178,7 +178,6 @@ static void return_cut_off(struct engine *e, instant now, const struct restored_
     s->dequeued_at = r->at;
     s->runs++;
     s->extras.returned_at = now;
-    s->extras.silent = SILENCE_STREAM;
     engine_grace_clear(&s->extras);
     engine_gang_back(e, now, job->id, s->ready_at, &s->extras);
     s->reason = s->status == STATUS_READY

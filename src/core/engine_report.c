@@ -29,15 +29,25 @@ static bool is_named(struct run_ref ref, const struct live *l)
     return (ref.token == 0 || ref.token == l->token) && is_indexed(ref, l);
 }
 
-/* Whether a report that names no run may be of the worker of an earlier one, which was never
- * reported. The worker of a stream may be one that knows no tokens: what is reported without one
- * while it has the job is taken for its word. */
-static bool may_be_of_another(struct run_ref ref, const struct live *l)
+/* A claim hands out a token, so a report without one may be of anybody's run. The worker of a
+ * stream may be one that knows no tokens: what is reported without one while it has the job is
+ * taken for its word, unless the report names another worker. */
+static struct err check_reporter(struct run_ref ref, const struct live *l, const char *job)
 {
-    uint64_t silent = l->extras ? l->extras->silent : SILENCE_NONE;
-    if (ref.token || ref.by_index)
-        return false;
-    return !l->taker && silent != SILENCE_NONE;
+    if (ref.token || ref.vouched)
+        return err_none();
+    if (!l->taker)
+        return err_make(ERR_RUN_TOKEN,
+                        "job %.25s is leased: a report of its run needs the token that the answer "
+                        "to its claim has as 'token'",
+                        job);
+    struct str holder = {l->worker->bytes, l->worker->len};
+    if (ref.worker.len && holder.len && !str_eq(ref.worker, holder))
+        return err_make(ERR_STALE,
+                        "job %.25s is in run %u, which another worker has; a report without its "
+                        "token is not of this run",
+                        job, l->run);
+    return err_none();
 }
 
 /* The live run that a report is about.
@@ -56,12 +66,7 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
     id_format(ref.id, text);
     if (l && is_named(ref, l)) {
         *out = l;
-        return may_be_of_another(ref, l)
-                   ? err_make(ERR_STALE,
-                              "job %.25s is in run %u, and the report may be of an earlier one: it "
-                              "needs the token of its run, or its index",
-                              text, l->run)
-                   : err_none();
+        return check_reporter(ref, l, text);
     }
     if (l) {
         struct err err = is_indexed(ref, l)
@@ -329,7 +334,6 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     s.extras = v->extras;
     if (outcome != OUTCOME_EXPIRED)
         set_reported(&s.extras, l, outcome);
-    s.extras.silent = outcome == OUTCOME_EXPIRED ? SILENCE_LEASE : SILENCE_NONE;
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
@@ -551,9 +555,6 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
     s.extras.returned_at = now;
-    s.extras.silent = outcome == OUTCOME_RETURNED ? SILENCE_NONE
-                      : l->taker                  ? SILENCE_STREAM
-                                                  : SILENCE_LEASE;
     s.losses = losses_after(l, outcome);
     if (outcome == OUTCOME_GANG)
         engine_gang_recalled(e, l, &s.extras);

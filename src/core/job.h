@@ -103,13 +103,6 @@ struct job_options {
                                    (core/engine_makers.h) */
 };
 
-/* These numbers are on disk. */
-enum silence {
-    SILENCE_NONE,
-    SILENCE_STREAM, /* it was a stream's, whose worker may know no token */
-    SILENCE_LEASE   /* its worker was offered a token */
-};
-
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
  * core/job_fields.def. */
 struct job_extras {
@@ -140,9 +133,7 @@ struct job_extras {
     /* The newest run that ended by a report of its worker: the same report is no news. */
     uint64_t reported_token;
     uint64_t reported_outcome; /* COMPLETED or FAILED of enum outcome */
-    /* The newest run that ended did so without a word of its worker, who may still report it: enum
-     * silence. */
-    uint64_t silent;
+    uint64_t silent;           /* not used any more; earlier versions stored it */
 };
 
 /* What changes during a job's life; stored apart from what does not. */

@@ -47,6 +47,11 @@ uint32_t tc_param_run(const struct tc_call *c)
     return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
 }
 
+struct run_ref tc_run_ref(const struct tc_call *c)
+{
+    return (struct run_ref){.by_index = true, .vouched = true, .index = tc_param_run(c)};
+}
+
 static bool check_path(struct tc_call *c)
 {
     const char *at = c->method->route.pattern, *must_be = "";

@@ -446,7 +446,6 @@ static void after_renewal(struct tc_call *c, const struct err *err, const struct
 void tc_reclaim_task(struct tc_call *c)
 {
     struct command cmd = {.kind = CMD_RENEW,
-                          .renew = {.run = {.by_index = true, .index = tc_param_run(c)},
-                                    .lease = c->tc->settings.claim_timeout}};
+                          .renew = {.run = tc_run_ref(c), .lease = c->tc->settings.claim_timeout}};
     tc_task_change(c, tc_param(c, "taskId"), &cmd, after_renewal);
 }

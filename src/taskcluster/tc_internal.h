@@ -104,6 +104,8 @@ bool tc_next_param(const char **at, struct str *name);
 struct str tc_param(const struct tc_call *c, const char *name);
 /* The same, as a number of a run; it was checked. Larger ones than there can be are UINT32_MAX. */
 uint32_t tc_param_run(const struct tc_call *c);
+/* The run that a report is about. Scopes and the credentials of its claim say who may report it. */
+struct run_ref tc_run_ref(const struct tc_call *c);
 /* "http://host:port", as the client called the server. */
 struct str tc_root_url(const struct tc_call *c);
 /* A parameter of the query, decoded; false if it is not there. */

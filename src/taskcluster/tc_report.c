@@ -48,7 +48,7 @@ void tc_report_failed(struct tc_call *c)
 {
     struct command cmd = {
         .kind = CMD_FAIL,
-        .fail = {.ref = {.by_index = true, .index = tc_param_run(c)},
+        .fail = {.ref = tc_run_ref(c),
                  .failure = {.message = STR("reported as failed"), .run_time = {-1}},
                  .retry_at = INSTANT_NONE,
                  .grace = {0}}};
@@ -75,7 +75,7 @@ static bool says_failure(struct tc_call *c)
 
 void tc_report_completed(struct tc_call *c)
 {
-    struct command cmd = {.kind = CMD_SUCCEED, .run = {.by_index = true, .index = tc_param_run(c)}};
+    struct command cmd = {.kind = CMD_SUCCEED, .run = tc_run_ref(c)};
     if (says_failure(c))
         tc_report_failed(c);
     else
@@ -98,7 +98,7 @@ void tc_report_exception(struct tc_call *c)
         err = json_text(raw, c->arena, &reason);
     must(err.code == ERR_OK && job_exception_parse(reason, &exception)); /* by the schema */
     struct command cmd = {.kind = CMD_FAIL,
-                          .fail = {.ref = {.by_index = true, .index = tc_param_run(c)},
+                          .fail = {.ref = tc_run_ref(c),
                                    .failure = {.message = reason, .run_time = {-1}},
                                    .exception = exception,
                                    .retry_at = INSTANT_NONE,

@@ -87,6 +87,9 @@ void answers_on_reply(void *ctx, const struct reply *r)
     else if (r->ids)
         for (size_t i = 0; i < r->count && i < ANSWER_LIST_MAX; i++)
             a->ids[i] = r->ids[i];
+    else if (r->renewed)
+        for (size_t i = 0; i < r->count && i < ANSWER_LIST_MAX; i++)
+            a->ids[i] = r->renewed[i].id;
     if (a->then)
         a->then(a->ctx);
 }

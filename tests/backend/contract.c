@@ -291,7 +291,7 @@ static void a_job_is_read_with_its_runs_and_a_report_names_one_by_its_index(void
     struct id id = a.ids[0];
     fixture_claim(f, "q", 1, MINUTE, &claim);
     fixture_settle(f);
-    struct run_ref first = {.id = id, .by_index = true}, second = first;
+    struct run_ref first = {.id = id, .by_index = true, .vouched = true}, second = first;
     second.index = 1;
     fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id, true}}, &a);
     assert_int_equal(a.run_count, 1);
@@ -515,13 +515,16 @@ static void success_of_many_names_those_that_were_not_in_flight(void **state)
     struct answer claim = {0}, a;
     fixture_claim(f, "q", 1, (span){0}, &claim);
     fixture_settle(f);
-    const struct id ids[] = {ready, held, {7, 7}, held};
-    fixture_ask(f, (struct command){.kind = CMD_SUCCEED_MANY, .succeed_many = {ids, 4}}, &a);
+    const struct id unknown = {7, 7};
+    const struct run_ref runs[] = {
+        {.id = ready}, {.id = held}, {held, claim.tokens[0]}, {.id = unknown}, {.id = held}};
+    fixture_ask(f, (struct command){.kind = CMD_SUCCEED_MANY, .succeed_many = {runs, 5}}, &a);
     assert_ok(a.err);
-    assert_int_equal(a.count, 3);
+    assert_int_equal(a.count, 4);
     assert_id(a.ids[0], ready);
-    assert_id(a.ids[1], ids[2]);
-    assert_id(a.ids[2], held); /* the second time */
+    assert_id(a.ids[1], held); /* without its token */
+    assert_id(a.ids[2], unknown);
+    assert_id(a.ids[3], held); /* it is over */
     assert_int_equal(fixture_status(f, held), STATUS_GONE);
 }
 

@@ -110,9 +110,9 @@ static void progress(struct fixture *f, struct parts *p)
 
 static void succeed_many(struct fixture *f, struct parts *p)
 {
-    (void)held(f, &p->ids[0]);
-    p->ids[1] = fixture_add(f, "q");
-    p->c.succeed_many.ids = p->ids;
+    p->runs[0] = held(f, &p->ids[0]);
+    p->runs[1] = (struct run_ref){.id = fixture_add(f, "q")};
+    p->c.succeed_many.at = p->runs;
     p->c.succeed_many.count = 2;
 }
 
@@ -400,7 +400,7 @@ static bool one_enqueued(const struct reply *r)
 
 static bool one_left_out(const struct reply *r)
 {
-    return r->count == 1 && r->ids;
+    return r->count == 1 && r->renewed[0].code == ERR_NOT_IN_FLIGHT;
 }
 
 static bool one_handout(const struct reply *r)

@@ -17,6 +17,7 @@ struct parts {
     struct policy_change change;
     struct news news;
     struct id ids[2];
+    struct run_ref runs[2];
     struct renewal renewals[2];
     struct job job;
     struct run run;

@@ -8,7 +8,7 @@
 #define Y             struct yard *y = *state
 #define HOLD          ((struct memory_faults){.hold = true})
 #define NO_FAULTS     ((struct memory_faults){0})
-#define run_cmd(k, i) ((struct command){.kind = (k), .run = {.id = (i)}})
+#define run_cmd(k, i) ((struct command){.kind = (k), .run = {.id = (i), .vouched = true}})
 
 static void all_commands_of_a_turn_share_one_commit(void **state)
 {

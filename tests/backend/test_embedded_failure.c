@@ -273,7 +273,7 @@ static void below_the_reserve_new_work_is_refused_and_old_work_can_end(void **st
     yard_claim(y, "q", 1, MINUTE, &claim);
     yard_settle(y);
     assert_int_equal(claim.count, 1);
-    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = id}}, &a);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = id, .vouched = true}}, &a);
     assert_ok(a.err);
 }
 
@@ -286,7 +286,7 @@ static void below_half_the_reserve_only_removals_are_accepted(void **state)
     yard_claim(y, "l", 1, MINUTE, &claim);
     yard_settle(y);
     set_space(y, 499);
-    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = leased}}, &a);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = leased, .vouched = true}}, &a);
     assert_code(a.err, ERR_DISK_FULL);
     yard_stream(y, "q", 1, &s);
     yard_claim(y, "q", 1, MINUTE, &late);

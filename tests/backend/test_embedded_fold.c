@@ -135,7 +135,9 @@ static void a_job_that_was_handed_out_is_folded_into_no_more(void **state)
     assert_false(second.folded[0]);
     /* Not even when it is ready again. */
     struct answer a;
-    yard_ask(*state, (struct command){.kind = CMD_RELEASE, .run = {.id = first.ids[0]}}, &a);
+    yard_ask(*state,
+             (struct command){.kind = CMD_RELEASE, .run = {.id = first.ids[0], .vouched = true}},
+             &a);
     assert_ok(a.err);
     yard_ask(*state, (struct command){.kind = CMD_REMOVE, .id = second.ids[0]}, &a);
     assert_ok(a.err);

@@ -74,7 +74,7 @@ static struct id claim(struct yard *y)
 static void fail_it(struct yard *y, const char *message)
 {
     struct answer a;
-    struct failure_report r = {.ref.id = claim(y),
+    struct failure_report r = {.ref = {.id = claim(y), .vouched = true},
                                .failure = {.message = str_from(message), .run_time = {-1}},
                                .retry_at = {0}};
     yard_ask(y, (struct command){.kind = CMD_FAIL, .fail = r}, &a);
@@ -84,7 +84,7 @@ static void fail_it(struct yard *y, const char *message)
 static void succeed(struct yard *y)
 {
     struct answer a;
-    struct run_ref run = {.id = claim(y)};
+    struct run_ref run = {.id = claim(y), .vouched = true};
     yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = run}, &a);
     assert_ok(a.err);
 }
@@ -260,8 +260,9 @@ static void what_did_not_become_durable_is_no_part_of_it(void **state)
     struct answer a = {0};
     yard_add(y, "q");
     fail_it(y, "kept");
-    struct failure_report r = {
-        .ref.id = claim(y), .failure = {.message = STR("lost"), .run_time = {-1}}, .retry_at = {0}};
+    struct failure_report r = {.ref = {.id = claim(y), .vouched = true},
+                               .failure = {.message = STR("lost"), .run_time = {-1}},
+                               .retry_at = {0}};
     yard_faults(y, (struct memory_faults){.hold = true});
     yard_send(y, (struct command){.kind = CMD_FAIL, .fail = r}, &a);
     yard_turn(y);

@@ -88,7 +88,8 @@ static void they_take_turns_in_which_others_are_served(void **state)
         struct answer done = {0};
         struct id id = halves[i % 2].ids[i / 2];
         assert_int_equal(yard_status(y, many.ids[0]), STATUS_BLOCKED);
-        yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = id}}, &done);
+        yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = id, .vouched = true}},
+                 &done);
         assert_ok(done.err);
     }
     yard_settle(y);
@@ -136,7 +137,8 @@ static void what_happens_meanwhile_counts_as_if_it_came_after(void **state)
     while (s.count == 0)
         yard_turn(y);
     assert_int_equal(a.came, 0);
-    yard_send(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = s.ids[0]}}, &done);
+    yard_send(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = s.ids[0], .vouched = true}},
+              &done);
     yard_turn(y);
     assert_int_equal(a.came, 0);
     struct answer removed = {0};

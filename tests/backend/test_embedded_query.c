@@ -218,10 +218,12 @@ static void lists_by_status_agree_with_the_counts(void **state)
     yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, 5}}, &a);
     yard_claim(y, "q", 3, (span){0}, &claim);
     yard_settle(y);
-    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = claim.ids[0]}}, &a);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = claim.ids[0], .vouched = true}},
+             &a);
     yard_ask(y,
-             (struct command){.kind = CMD_FAIL,
-                              .fail = {.ref = {.id = claim.ids[1]}, .retry_at = INSTANT_NONE}},
+             (struct command){
+                 .kind = CMD_FAIL,
+                 .fail = {.ref = {.id = claim.ids[1], .vouched = true}, .retry_at = INSTANT_NONE}},
              &a);
     assert_int_equal(a.status, STATUS_DEAD);
     const unsigned one_each[] = {STATUS(COMPLETED), STATUS(DEAD), STATUS(IN_FLIGHT), STATUS(READY),
@@ -306,7 +308,8 @@ static void removed_jobs_leave_nothing_but_events_in_the_store(void **state)
         claim = (struct answer){0};
         yard_claim(y, "q", 1, (span){0}, &claim);
         yard_settle(y);
-        yard_ask(y, (struct command){.kind = CMD_RELEASE, .run = {.id = a.ids[0]}}, &runs);
+        yard_ask(y, (struct command){.kind = CMD_RELEASE, .run = {.id = a.ids[0], .vouched = true}},
+                 &runs);
     }
     assert_true(store_disk_bytes(y->store) > empty + 100000);
     yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = a.ids[0]}, &runs);
@@ -322,7 +325,7 @@ static struct id job_with_runs(struct yard *y)
     spec.backoff = (struct curve){CURVE_POWER, {0}, 0.0, {0}};
     struct answer a, end, claim;
     yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
-    struct run_ref ref = {.id = a.ids[0]};
+    struct run_ref ref = {.id = a.ids[0], .vouched = true};
     for (int i = 0; i < 6; i++) {
         y->now.ms += 1000;
         claim = (struct answer){0};
@@ -430,7 +433,8 @@ static void a_patch_counts_however_many_jobs_are_read_around_it(void **state)
             yard_settle(y);
             assert_ok(patched.err);
         }
-        struct failure_report report = {.ref = {.id = ids[i]}, .retry_at = INSTANT_NONE};
+        struct failure_report report = {.ref = {.id = ids[i], .vouched = true},
+                                        .retry_at = INSTANT_NONE};
         yard_send(y, (struct command){.kind = CMD_FAIL, .fail = report}, &answers[i]);
     }
     yard_settle(y);
@@ -518,7 +522,7 @@ static void a_page_of_runs_ends_before_it_is_too_large(void **state)
         yard_settle(y);
         assert_int_equal(got.count, 1);
         struct command c = {.kind = CMD_FAIL,
-                            .fail = {.ref = {.id = id},
+                            .fail = {.ref = {.id = id, .vouched = true},
                                      .retry_at = y->now,
                                      .failure = {.message = {message, 6 * MIB}, .run_time = {-1}}}};
         yard_ask(y, c, &failed);

@@ -144,7 +144,8 @@ describe('the broker of builds over a Tenax server', () => {
     // As if the lease had run out.
     const [job] = await jobs(env.RABBITMQ_QUEUE);
     const run = (await server.get(`/jobs/${job.id}?runs=true`)).json.runs[0];
-    assert.strictEqual((await server.post(`/jobs/${job.id}/release`, { run: run.run })).status, 204);
+    const { token } = (await server.post(`/jobs/${job.id}/claim`, { worker: run.worker })).json;
+    assert.strictEqual((await server.post(`/jobs/${job.id}/release`, { token })).status, 204);
     const v = new Worker(env);
     await v.delivered(1);
     v.say(`then 1 0 -1 60000 ${CONFIG}`);

@@ -446,8 +446,7 @@ void rig_assert_event_list(const struct rig *r, struct id id, const enum event *
 
 /* --- reports --- */
 
-/* The run of a job in flight, as its worker names it. */
-static struct run_ref live_ref(struct rig *r, struct id id)
+struct run_ref rig_ref(struct rig *r, struct id id)
 {
     struct run_ref ref = {.id = id};
     struct run run;
@@ -457,18 +456,18 @@ static struct run_ref live_ref(struct rig *r, struct id id)
 
 void rig_release(struct rig *r, struct id id)
 {
-    assert_ok(engine_release(r->e, r->now, live_ref(r, id), (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
 }
 
 void rig_confirm(struct rig *r, struct id id)
 {
     instant end;
-    assert_ok(engine_renew(r->e, r->now, live_ref(r, id), RIG_LEASE, &end));
+    assert_ok(engine_renew(r->e, r->now, rig_ref(r, id), RIG_LEASE, &end));
 }
 
 void rig_succeed(struct rig *r, struct id id)
 {
-    assert_ok(engine_succeed(r->e, r->now, live_ref(r, id)));
+    assert_ok(engine_succeed(r->e, r->now, rig_ref(r, id)));
 }
 
 struct job rig_fail(struct rig *r, struct id id)
@@ -480,8 +479,7 @@ struct job rig_fail(struct rig *r, struct id id)
 struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f)
 {
     struct job job;
-    struct failure_report report = {
-        .ref = live_ref(r, id), .failure = *f, .retry_at = INSTANT_NONE};
+    struct failure_report report = {.ref = rig_ref(r, id), .failure = *f, .retry_at = INSTANT_NONE};
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     return job;
 }

@@ -197,6 +197,8 @@ const struct job_event *rig_event(const struct rig *r);
 void rig_assert_event_list(const struct rig *r, struct id id, const enum event *list, size_t count,
                            const char *file, int line);
 
+/* The run of a job in flight, as its worker names it. */
+struct run_ref rig_ref(struct rig *r, struct id id);
 /* Reports about the live run, with its token. */
 void rig_release(struct rig *r, struct id id);
 void rig_succeed(struct rig *r, struct id id);

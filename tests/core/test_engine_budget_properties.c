@@ -159,7 +159,7 @@ static void end_run(struct world *w, struct id id)
                               .node = str_from(nodes[draw(w, 2)])};
     size_t how = draw(w, 6);
     if (how == 0)
-        assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+        assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     else if (how == 1)
         rig_fail_with(r, id, &f);
     else

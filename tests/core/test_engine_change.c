@@ -36,7 +36,7 @@ static struct job rerun(struct rig *r, struct id id, instant at)
 static void fail_for_good(struct rig *r, struct id id)
 {
     struct job job;
-    struct failure_report report = {.ref = {.id = id},
+    struct failure_report report = {.ref = rig_ref(r, id),
                                     .failure = {.message = STR("it broke"), .run_time = {-1}},
                                     .kill = true,
                                     .retry_at = INSTANT_NONE};
@@ -58,7 +58,7 @@ static struct id held(struct rig *r, bool lease, struct taker **t)
 static void give_back(struct rig *r, struct id id, bool lease, struct taker *t)
 {
     if (lease)
-        assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+        assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     else
         engine_taker_close(r->e, r->now, t, TAKER_GONE);
     engine_check(r->e);
@@ -423,7 +423,7 @@ static void a_completed_job_comes_back_if_that_is_asked_for(void **state)
     rig_turn_after(r, HOUR.ms);
     rig_claim(r, "d", "q", 1, (span){0});
     rig_turn(r);
-    assert_ok(engine_note(r->e, r->now, (struct run_ref){.id = id}, &news));
+    assert_ok(engine_note(r->e, r->now, rig_ref(r, id), &news));
     rig_succeed(r, id);
     assert_ok(engine_rerun(r->e, r->now, id, how, &r->strings, &job));
     assert_int_equal(job.state.status, STATUS_READY);

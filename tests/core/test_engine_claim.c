@@ -121,8 +121,8 @@ static void it_comes_again_with_the_checkpoint(void **state)
     R;
     struct id id = rig_add(r, "q");
     struct news news = {.has_checkpoint = true, .checkpoint = STR("{\"at\":7}")};
-    struct run_ref ref = {.id = id};
     assert_ok(claim(r, id, 0, "w").err);
+    struct run_ref ref = rig_ref(r, id);
     assert_ok(engine_note(r->e, r->now, ref, &news));
     struct claimed again = claim(r, id, 0, "w");
     assert_true(str_eq(again.h.checkpoint.text, STR("{\"at\":7}")));
@@ -153,7 +153,7 @@ static void another_index_is_stale(void **state)
     assert_refused(claim(r, id, 1, "w"), ERR_STALE, "next run of the job is run 0, not run 1");
     assert_ok(claim(r, id, 0, "w").err);
     assert_refused(claim(r, id, 1, "w"), ERR_STALE, "in run 0, not in run 1");
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     assert_refused(claim(r, id, 0, "w"), ERR_STALE, "run 0 of the job is over");
     assert_ok(claim(r, id, -1, "w").err);
 }
@@ -218,7 +218,7 @@ static void a_full_key_keeps_it_back_and_a_parked_job_may_be_claimed_when_it_is_
     assert_ok(claim(r, c, 0, "w").err);
     rig_turn(r);
     assert_int_equal(rig_status(r, b), STATUS_READY);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = c}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, c), (struct str){0}));
     rig_turn(r);
     assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
     assert_int_equal(rig_status(r, c), STATUS_READY);

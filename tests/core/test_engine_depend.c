@@ -43,7 +43,7 @@ static void complete(struct rig *r, struct id id)
 static void kill(struct rig *r, struct id id)
 {
     struct job job;
-    struct failure_report report = {.ref = {.id = id},
+    struct failure_report report = {.ref = rig_ref(r, id),
                                     .failure = {.message = STR("no"), .run_time = {-1}},
                                     .kill = true,
                                     .retry_at = INSTANT_NONE};

@@ -131,7 +131,7 @@ static void end(struct model *m, struct model_job *j, bool completed)
         rig_succeed(r, j->id);
     } else {
         struct job job;
-        struct failure_report report = {.ref = {.id = j->id},
+        struct failure_report report = {.ref = rig_ref(r, j->id),
                                         .failure = {.message = STR("no"), .run_time = {-1}},
                                         .kill = true,
                                         .retry_at = INSTANT_NONE};

@@ -53,8 +53,10 @@ static void a_worker_who_decides_asks_nobodys_budget(void **state)
     R;
     struct id id = taken(r);
     struct job job;
-    struct failure_report report = {
-        .ref = {.id = id}, .failure = {.run_time = {-1}}, .kill = true, .retry_at = INSTANT_NONE};
+    struct failure_report report = {.ref = rig_ref(r, id),
+                                    .failure = {.run_time = {-1}},
+                                    .kill = true,
+                                    .retry_at = INSTANT_NONE};
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     assert_int_equal(rig_event(r)->event, EVENT_EXHAUST);
     assert_int_equal(rig_event(r)->ruling.limit, -1);

@@ -159,7 +159,7 @@ static void whatever_ends_a_job_counts(void **state)
     assert_counts(r, "g", 3, 3);
     assert_id(take(r), failed);
     struct job job;
-    struct failure_report report = {.ref = {.id = failed},
+    struct failure_report report = {.ref = rig_ref(r, failed),
                                     .failure = {.run_time = {-1}},
                                     .kill = true,
                                     .retry_at = INSTANT_NONE};
@@ -183,7 +183,7 @@ static void a_retry_a_return_and_a_patch_change_nothing(void **state)
     const struct patch soon = {.set = PATCH_READY_AT, .ready_at = r->now};
     assert_ok(engine_patch(r->e, r->now, id, &soon, &r->strings, &job));
     assert_id(take(r), id);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     assert_counts(r, "g", 1, 1);
     assert_id(take(r), id);
     rig_restart(r); /* its lease outlives that */

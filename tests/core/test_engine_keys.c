@@ -272,8 +272,7 @@ static void no_key_is_exceeded_and_none_is_forgotten(void **state)
             break;
         case 5:
             if (live)
-                assert_ok(
-                    engine_release(r->e, r->now, (struct run_ref){.id = some}, (struct str){0}));
+                assert_ok(engine_release(r->e, r->now, rig_ref(r, some), (struct str){0}));
             break;
         case 6:
             rig_set(r, "q", .concurrency_per_key = (uint32_t)(rng_next(&rng) % 3));

@@ -10,9 +10,11 @@
         .has_checkpoint = true, .checkpoint = STR(text)                                            \
     }
 
+/* token: 0: that of the live run */
 static struct err note(struct rig *r, struct id id, uint64_t token, const struct news *news)
 {
-    return engine_note(r->e, r->now, (struct run_ref){id, token}, news);
+    struct run_ref ref = token ? (struct run_ref){id, token} : rig_ref(r, id);
+    return engine_note(r->e, r->now, ref, news);
 }
 
 static const struct note *kept(const struct rig *r, struct id id, enum note_kind kind)
@@ -183,7 +185,7 @@ static void a_dead_job_that_is_brought_back_goes_on_from_its_checkpoint(void **s
     struct job job;
     struct id id = claimed(r);
     assert_ok(note(r, id, 0, CHECKPOINT("1")));
-    struct failure_report report = {.ref = {.id = id},
+    struct failure_report report = {.ref = rig_ref(r, id),
                                     .failure = {.message = STR("no"), .run_time = {-1}},
                                     .kill = true,
                                     .retry_at = INSTANT_NONE};
@@ -223,7 +225,7 @@ static void a_renewal_keeps_the_last_reason(void **state)
     rig_claim(r, "w", "q", 1, (span){600000});
     rig_turn_after(r, 600000);
     instant end;
-    assert_ok(engine_renew(r->e, r->now, (struct run_ref){.id = id}, (span){1000}, &end));
+    assert_ok(engine_renew(r->e, r->now, rig_ref(r, id), (span){1000}, &end));
     assert_int_equal(end.ms, r->now.ms + 1000);
     assert_true(str_eq(rig_read(r, id)->state.reason, str_from(reason)));
     rig_restart(r);

@@ -100,7 +100,7 @@ static void retries_that_no_policy_grants_keep_their_place_by_age(void **state)
     fail_it(r, retried, NULL);
     r->policy = &policy;
     const struct failure_report word = {
-        .ref = {asked, 0}, .failure = {.run_time = {-1}}, .retry_at = r->now};
+        .ref = rig_ref(r, asked), .failure = {.run_time = {-1}}, .retry_at = r->now};
     assert_ok(engine_fail(r->e, r->now, &word, &r->strings, &job));
     assert_int_equal(job.state.extras.granted, 0);
     const struct id order[] = {first, old, retried, asked, young};
@@ -312,8 +312,8 @@ static void a_gang_of_which_one_was_granted_a_retry_comes_first(void **state)
     rig_claim(r, "c", "q", 2, (span){0});
     rig_turn(r);
     rig_assert_got(r, a, b);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){old, 0}, (struct str){0}));
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){other, 0}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, old), (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, other), (struct str){0}));
     fail_it(r, a, NULL);
     rig_clear(r);
     rig_claim(r, "c", "q", 2, (span){0});

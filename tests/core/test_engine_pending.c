@@ -98,7 +98,7 @@ static void its_next_run_has_the_next_index(void **state)
     struct job job;
     rig_claim(r, "w", "q", 1, (span){0});
     rig_turn(r);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     instant back = r->now;
     rig_turn_after(r, 1000);
     cancel(r, id);

@@ -318,7 +318,7 @@ static void whoever_said_a_word_is_charged_after_a_restart_too(void **state)
         if (how == 0)
             rig_confirm(r, id);
         else
-            assert_ok(engine_note(r->e, r->now, (struct run_ref){.id = id}, &news));
+            assert_ok(engine_note(r->e, r->now, rig_ref(r, id), &news));
         rig_turn(r);
         for (int i = 0; i < 2; i++)
             rig_restart(r);
@@ -367,34 +367,71 @@ static void a_poisoned_job_whose_retention_is_0_is_gone_at_once(void **state)
     assert_null(rig_record(r, id));
 }
 
-static void a_late_report_without_a_token_is_not_taken_for_the_next_run(void **state)
+static void assert_needs_token(struct rig *r, struct run_ref ref)
+{
+    struct failure_report report = {.ref = ref, .retry_at = INSTANT_NONE};
+    struct news news = {.has_progress = true, .progress = 0.5};
+    struct job job;
+    instant end;
+    unsigned before = r->writes;
+    struct err err = engine_succeed(r->e, r->now, ref);
+    assert_code(err, ERR_RUN_TOKEN);
+    assert_non_null(strstr(err.msg, "the token that the answer to its claim has as 'token'"));
+    assert_code(engine_fail(r->e, r->now, &report, &r->strings, &job), ERR_RUN_TOKEN);
+    assert_code(engine_renew(r->e, r->now, ref, RIG_LEASE, &end), ERR_RUN_TOKEN);
+    assert_code(engine_note(r->e, r->now, ref, &news), ERR_RUN_TOKEN);
+    assert_code(engine_release(r->e, r->now, ref, (struct str){0}), ERR_RUN_TOKEN);
+    assert_int_equal(r->writes, before);
+    assert_int_equal(rig_status(r, ref.id), STATUS_IN_FLIGHT);
+}
+
+static void a_report_without_a_token_is_not_taken_for_a_claimed_run(void **state)
 {
     struct rig *r = *state;
     struct id id = rig_add(r, "q");
+    struct run_ref bare = {.id = id}, index = {.id = id, .by_index = true};
     rig_claim(r, "slow", "q", 1, (span){0});
     rig_turn(r);
-    rig_clear(r);
+    assert_needs_token(r, bare);
+    assert_needs_token(r, index);
     rig_turn_after(r, RIG_LEASE.ms);
     rig_turn_after(r, 3600000);
     rig_claim(r, "other", "q", 1, (span){0});
     rig_turn(r);
-    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
-    instant end;
-    struct run_ref late = {.id = id};
-    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
-    assert_code(engine_renew(r->e, r->now, late, RIG_LEASE, &end), ERR_STALE);
-    late.by_index = true; /* of the run that is over */
-    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
+    assert_needs_token(r, bare);
+    assert_code(engine_succeed(r->e, r->now, index), ERR_STALE); /* of the run that is over */
     rig_restart(r);
-    late.by_index = false;
-    assert_code(engine_succeed(r->e, r->now, late), ERR_STALE);
+    assert_needs_token(r, bare);
     rig_succeed(r, id);
+}
+
+static void a_streams_run_needs_none_but_not_another_workers_word(void **state)
+{
+    struct rig *r = *state;
+    struct id id = rig_add(r, "q");
+    struct run_ref late = {.id = id, .worker = STR("w1")};
+    struct taker *first = rig_stream(r, "w1", "q", 1);
+    rig_turn(r);
+    engine_taker_close(r->e, r->now, first, TAKER_GONE);
+    rig_turn(r);
+    rig_stream(r, "w2", "q", 1);
+    rig_turn(r);
+    struct err err = engine_succeed(r->e, r->now, late);
+    assert_code(err, ERR_STALE);
+    assert_non_null(strstr(err.msg, "in run 1, which another worker has"));
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+    late.worker = STR("w2");
+    assert_ok(engine_succeed(r->e, r->now, late));
+    struct id next = rig_add(r, "q");
+    rig_turn(r);
+    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){.id = next}));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_late_report_without_a_token_is_not_taken_for_the_next_run),
+        TEST(a_report_without_a_token_is_not_taken_for_a_claimed_run),
+        TEST(a_streams_run_needs_none_but_not_another_workers_word),
         TEST(expired_leases_of_a_job_that_fails_alone_end_with_its_retries),
         TEST(a_job_that_lost_too_many_streams_in_a_row_is_dead),
         TEST(a_stream_that_held_it_only_for_a_moment_does_not_count),

@@ -222,7 +222,7 @@ static void runs_of_one_take_that_had_ended_are_left_alone(void **state)
     rig_succeed(r, done);
     rig_succeed(r, deleted);
     rig_fail(r, failed);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = released}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, released), (struct str){0}));
     rig_restart(r);
     assert_int_equal(rig_status(r, done), STATUS_COMPLETED);
     assert_int_equal(rig_status(r, deleted), STATUS_GONE);

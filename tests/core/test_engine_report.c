@@ -172,8 +172,10 @@ static void kill_ends_a_job_that_had_retries_left(void **state)
 {
     R;
     struct id id = claim_plain(r);
-    struct failure_report report = {
-        .ref = {.id = id}, .failure = {.run_time = {-1}}, .kill = true, .retry_at = INSTANT_NONE};
+    struct failure_report report = {.ref = rig_ref(r, id),
+                                    .failure = {.run_time = {-1}},
+                                    .kill = true,
+                                    .retry_at = INSTANT_NONE};
     struct job job;
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     assert_int_equal(job.state.status, STATUS_DEAD);
@@ -184,7 +186,7 @@ static void retry_at_in_the_past_makes_the_job_ready_at_once(void **state)
     R;
     struct id id = claim_plain(r);
     struct failure_report report = {
-        .ref = {.id = id}, .failure = {.run_time = {-1}}, .retry_at = {r->now.ms - 5}};
+        .ref = rig_ref(r, id), .failure = {.run_time = {-1}}, .retry_at = {r->now.ms - 5}};
     struct job job;
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     assert_int_equal(job.state.status, STATUS_READY);
@@ -376,7 +378,7 @@ static void a_released_job_is_ready_in_its_old_place_with_attempts_unchanged(voi
     R;
     struct id id = claim_plain(r);
     struct id newer = rig_add(r, "q");
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     const struct job *job = rig_read(r, id);
     assert_int_equal(job->state.status, STATUS_READY);
     assert_int_equal(job->state.attempts, 0);

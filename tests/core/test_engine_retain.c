@@ -33,9 +33,10 @@ static void an_ended_job_is_kept_until_then_however_it_ended(void **state)
     R;
     instant until = instant_add(r->now, (span){7200000});
     struct id done = add(r, until), failed = add(r, until), waiting = add(r, until);
-    struct failure_report kill = {.ref.id = failed, .kill = true, .retry_at = INSTANT_NONE};
+    struct failure_report kill = {.kill = true, .retry_at = INSTANT_NONE};
     struct job job;
     take(r, 2);
+    kill.ref = rig_ref(r, failed);
     rig_restart(r); /* of leases it is known afterwards, too */
     rig_turn_after(r, 1000);
     rig_succeed(r, done);

@@ -26,7 +26,7 @@ static struct id claimed(struct rig *r)
 
 static struct run_ref run_of(struct id id, uint32_t index)
 {
-    return (struct run_ref){.id = id, .by_index = true, .index = index};
+    return (struct run_ref){.id = id, .by_index = true, .index = index, .vouched = true};
 }
 
 /* --- a run named by its index --- */

@@ -121,7 +121,7 @@ static void every_end_of_a_run_makes_room_for_the_next_job(void **state)
     assert_ok(engine_remove(r->e, r->now, ids[2]));
     rig_turn(r);
     rig_assert_got(r, ids[0], ids[1], ids[2], ids[3]);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = ids[3]}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, ids[3]), (struct str){0}));
     rig_turn(r);
     rig_assert_got(r, ids[0], ids[1], ids[2], ids[3], ids[3]);
 }

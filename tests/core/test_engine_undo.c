@@ -71,7 +71,7 @@ static enum undo_outcome undo(struct rig *r, const struct undo_entry *entry)
 static void die(struct rig *r, struct id id)
 {
     struct job job;
-    struct failure_report report = {.ref = {.id = id},
+    struct failure_report report = {.ref = rig_ref(r, id),
                                     .failure = {.message = STR("it broke"), .run_time = {-1}},
                                     .kill = true,
                                     .retry_at = INSTANT_NONE};
@@ -310,7 +310,7 @@ static void a_blocked_job_waits_for_what_is_not_done_by_now(void **state)
     of_a = removed(r, a);
     rig_claim(r, "c", "q", 2, (span){0});
     rig_turn(r);
-    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){.id = first}));
+    assert_ok(engine_succeed(r->e, r->now, rig_ref(r, first)));
     die(r, second);
     rig_turn(r);
     assert_int_equal(undo(r, &of_a), UNDO_DONE);
@@ -350,7 +350,7 @@ static void a_retried_job_is_dead_again_unless_it_has_run(void **state)
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);
     assert_int_equal(undo(r, &entry), UNDO_IN_FLIGHT);
-    assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+    assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
     assert_int_equal(undo(r, &entry), UNDO_CHANGED);
     rig_claim(r, "c", "q", 1, (span){0});
     rig_turn(r);
@@ -385,7 +385,7 @@ static void a_patch_is_taken_back_where_it_still_holds(void **state)
     rig_claim(r, "c", "p", 1, (span){0});
     rig_turn(r);
     assert_int_equal(undo(r, &entry), UNDO_IN_FLIGHT);
-    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){.id = id}));
+    assert_ok(engine_succeed(r->e, r->now, rig_ref(r, id)));
     enum undo_outcome out = undo(r, &entry);
     assert_true(out == UNDO_FINISHED || out == UNDO_DELETED);
 }

@@ -48,7 +48,7 @@ static void each_scope_keeps_others_out_in_its_statuses_only(void **state)
         struct taker *t = rig_stream(r, "w", "q", 1);
         rig_turn(r);
         assert_int_equal(keeps_out(r, id, "k"), active); /* in flight */
-        assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}, (struct str){0}));
+        assert_ok(engine_release(r->e, r->now, rig_ref(r, id), (struct str){0}));
         assert_true(keeps_out(r, id, "k"));
         rig_turn(r);
         if (scope % 2)

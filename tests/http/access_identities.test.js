@@ -154,7 +154,8 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         const a = bearer(jwt(ec, one.claims({ sub: 'a' }))), b = bearer(jwt(ec, one.claims({ sub: 'b' })));
         await ready(server, a.authorization.slice(7));
         const { json: { id } } = await server.post('/jobs', { queue: 'q', type: 't', payload: 1 }, a);
-        assert.equal((await server.post('/jobs/claim', { queues: ['q'], worker: 'w' }, a)).json.jobs.length, 1);
+        const stream = await server.take('?queue=q', a);
+        await stream.next();
         assertError(await server.post(`/jobs/${id}/success`, {}, b), 403, 'insufficient_rights');
         // Nor do they hear of each other's jobs by the same Idempotency-Key.
         const once = (who) => server.request('POST', '/jobs', { queue: 'q', type: 't', payload: 1 },
@@ -165,6 +166,7 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         // A renewed token of the same subject is the same worker.
         const again = bearer(jwt(ec, one.claims({ sub: 'a', jti: 'x' })));
         assert.equal((await server.post(`/jobs/${id}/success`, {}, again)).status, 204);
+        stream.close();
     });
 
     it('is_not_checked_for_who_is_wrong_too_often_unless_it_was_before', async (t) => {
@@ -227,10 +229,12 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         const headers = bearer(jwt(ec, one.claims()));
         await ready(server, headers.authorization.slice(7));
         const { json: { id } } = await as('admin').post('/jobs', { queue: 'mail-a', type: 't', payload: 1 });
-        await server.post('/jobs/claim', { queues: ['mail-a'], worker: 'w' }, headers);
+        const stream = await server.take('?queue=mail-a', headers);
+        await stream.next();
         server.child.kill('SIGHUP');
         await until(() => /has been read again/.test(server.stderr), 'read again');
         assert.equal((await server.post(`/jobs/${id}/success`, {}, headers)).status, 204);
+        stream.close();
     });
 });
 
@@ -280,9 +284,10 @@ describe('certificates without a subject', () => {
         const json = { 'content-type': 'application/json' };
         const post = (who, target, body = {}) => who.ask('POST', target, JSON.stringify(body), json);
         const { id } = JSON.parse((await post(one, '/jobs', { queue: 'q', type: 't', payload: 1 })).body);
-        assert.equal((await post(one, '/jobs/claim', { queues: ['q'], worker: 'w' })).status, 200);
+        const claimed = JSON.parse((await post(one, '/jobs/claim', { queues: ['q'], worker: 'w' })).body);
         assert.equal((await post(two, `/jobs/${id}/success`)).status, 403);
-        assert.equal((await post(one, `/jobs/${id}/success`)).status, 204);
+        assert.equal((await post(one, `/jobs/${id}/success`)).status, 422);
+        assert.equal((await post(one, `/jobs/${id}/success`, { token: claimed.jobs[0].token })).status, 204);
         const boss = as('DNS:boss.example');
         assert.equal((await boss.ask('DELETE', '/jobs')).status, 200);
         const [{ actor }] = JSON.parse((await boss.ask('GET', '/audit')).body).entries;

@@ -271,8 +271,10 @@ describe('a worker', () => {
         const [{ id, token }] = jobs;
         for (const [verb, body] of [['success', {}], ['success', { run: 0 }], ['release', {}],
             ['failure', { message: 'no' }], ['renew', {}], ['progress', { progress: { value: 1 } }]])
-            assertError(await as('two').post(`/jobs/${id}/${verb}`, body), 403, 'insufficient_rights',
-                /holds/);
+            for (const [name, status, code] of [['two', 403, 'insufficient_rights'],
+                ['one', 422, 'run_token_required'], ['admin', 422, 'run_token_required']])
+                assertError(await as(name).post(`/jobs/${id}/${verb}`, { ...body, token: null }), status, code,
+                    /token/);
         assertError(await as('two').post(`/jobs/${NO_JOB}/success`), 403, 'insufficient_rights');
         assertError(await as('two').post(`/jobs/${id}/success`, { token: '0123456789abcdef' }), 409,
             'stale_token');
@@ -281,9 +283,11 @@ describe('a worker', () => {
         const bulk = await as('two').post('/jobs/success', { ids: [id, jobs[1].id] });
         assert.equal(bulk.status, 422);
         assert.deepEqual(bulk.json.not_found.sort(), [id, jobs[1].id].sort());
-        assert.equal((await as('one').post(`/jobs/${id}/success`)).status, 204, 'without a token');
-        assert.equal((await as('one').post('/jobs/success', { ids: [jobs[1].id] })).status, 204);
-        assert.equal((await as('admin').post(`/jobs/${jobs[2].id}/success`)).status, 204,
+        assert.equal((await as('one').post('/jobs/success', { ids: [jobs[1].id] })).status, 422);
+        assert.equal((await as('one').post(`/jobs/${id}/success`, { token })).status, 204);
+        assert.equal((await as('one').post('/jobs/success', { jobs: [jobs[1]].map((j) => ({ id: j.id, token: j.token })) }))
+            .status, 204);
+        assert.equal((await as('admin').post(`/jobs/${jobs[2].id}/success`, { token: jobs[2].token })).status, 204,
             'who may change jobs anyway');
     });
 
@@ -303,7 +307,8 @@ describe('a worker', () => {
         const [{ token }] = (await as('one').post('/jobs/claim', { queues: ['a'], lease_ms: 600000 })).json.jobs;
         await server.signal('SIGKILL');
         await server.start();
-        assertError(await as('one').post(`/jobs/${id}/success`), 403, 'insufficient_rights', /token of its run/);
+        assertError(await as('one').post(`/jobs/${id}/success`, { token: null }), 403, 'insufficient_rights',
+            /token of its run/);
         assert.equal((await as('one').post(`/jobs/${id}/success`, { token })).status, 204);
     });
 

@@ -227,13 +227,13 @@ describe('a run whose job was moved to another queue', () => {
     it('is_reported_by_its_holder_in_every_way', async (t) => {
         const { as } = await guarded(t, { w: { roles: ['worker'], queues: ['a-*'] }, op: { roles: ['operator'] } });
         const reports = [
-            (id, token) => ['POST', `/jobs/${id}/success`, { token }], (id) => ['POST', `/jobs/${id}/success`, {}],
+            (id, token) => ['POST', `/jobs/${id}/success`, { token }], (id, token) => ['POST', `/jobs/${id}/success`, { run: 0, token }],
             (id, token) => ['POST', `/jobs/${id}/failure`, { token, message: 'no' }],
             (id, token) => ['POST', `/jobs/${id}/release`, { token }],
             (id, token) => ['POST', `/jobs/${id}/renew`, { token }],
             (id, token) => ['POST', `/jobs/${id}/progress`, { token, progress: { value: 1 } }],
             (id, token) => ['POST', '/jobs/renew', { jobs: [{ id, token }] }],
-            (id) => ['POST', '/jobs/success', { ids: [id] }],
+            (id, token) => ['POST', '/jobs/success', { jobs: [{ id, token }] }],
         ];
         for (const report of reports) {
             await as('op').post('/jobs', { queue: 'a-x', type: 't', payload: 1, retention: { completed_ms: 60000 } });

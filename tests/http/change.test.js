@@ -457,7 +457,7 @@ describe('a cancel', () => {
                 token, ...(verb === 'failure' ? { message: 'm' } : {}),
                 ...(verb === 'renew' ? { lease_ms: 5000 } : {}),
             }), 409, 'stale_token');
-        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight');
+        assertError(await server.post(`/jobs/${id}/success`, { token: null }), 404, 'not_in_flight');
         assert.deepEqual((await server.get(`/jobs/${id}/errors`)).json.errors, []);
     });
 

@@ -367,7 +367,7 @@ describe('a lease', () => {
         ];
         for (const [verb, body] of reports())
             assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token');
-        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight');
+        assertError(await server.post(`/jobs/${id}/success`, { token: null }), 404, 'not_in_flight');
         const other = await server.claimOne(queue);
         for (const [verb, body] of reports())
             assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token');

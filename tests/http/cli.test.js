@@ -367,8 +367,10 @@ describe('tenax work', () => {
         assert.equal((await server.job(id)).status, 'scheduled');
         assert.match((await server.runs(id))[0].reason, /gave it back: no disk/);
         await server.patch(`/jobs/${id}`, { ready_at: null });
-        await server.claimOne(queue);
-        await tenax(['release', id, '--run', '1', '--at', '2100-01-02T00:00:00Z']);
+        const second = await server.claimOne(queue);
+        const bare = await tenax(['release', id, '--run', '1'], { code: 1 });
+        assert.match(bare.stderr, /run_token_required/);
+        await tenax(['release', id, '--run', '1', '--run-token', second.token, '--at', '2100-01-02T00:00:00Z']);
         assert.equal((await server.job(id)).ready_at, 4102531200000);
         for (const [args, sentence] of [[['--delay', '1s', '--at', '1'], /exclude each other/],
             [['--at', 'soon'], /'soon' is not a time/]])

@@ -71,7 +71,7 @@ async function workAll(server) {
         for (const job of res.json.jobs)
             done.add(job.id);
         const end = await server.request('POST', '/jobs/success',
-            { ids: res.json.jobs.map((job) => job.id) });
+            { jobs: res.json.jobs.map(({ id, token }) => ({ id, token })) });
         assert.equal(end.status, 204, end.text);
     }
 }
@@ -147,7 +147,7 @@ describe('damage to a table', () => {
                 { queues: ['q'], worker: 'w', count: 400, lease_ms: 60000, wait_ms: 0 });
             await enqueue(server, 6000, 400);
             await server.request('POST', '/jobs/success',
-                { ids: claimed.json.jobs.map((job) => job.id) });
+                { jobs: claimed.json.jobs.map(({ id, token }) => ({ id, token })) });
             await server.stop();
             damage(server, 'end');
             await server.start();

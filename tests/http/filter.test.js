@@ -36,6 +36,8 @@ describe('a filter', () => {
         const helpers = children.trim().split(' ').filter((pid) =>
             pid && fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('jq-helper'));
         assert.ok(helpers.length > 0, children);
+        for (const pid of helpers)
+            assert.match(status(pid), /^NoNewPrivs:\s+1$/m);
         if (/san/.test(process.env.TENAX_BIN ?? '')) // a sanitizer needs other calls at its end
             t.skip('with a sanitizer');
         else

@@ -148,6 +148,8 @@ function notOn(where, why) {
     return there ? { skip: `not on ${where === 'postgres' ? 'PostgreSQL' : 'a standby'}: ${why}` } : {};
 }
 
+const REPORT = /^\/jobs\/([^/]+)\/(success|failure|renew|release|progress)$/;
+
 let names = 0;
 
 // A name that no other test of this file uses.
@@ -181,6 +183,7 @@ class Server {
         this.ownsDir = !dir;
         this.child = null;
         this.agent = new http.Agent({ keepAlive, maxSockets: 32 });
+        this.tokens = new Map(); // of claimed jobs; see withToken
     }
 
     async start({ args = this.args, env = this.env } = {}) {
@@ -297,7 +300,28 @@ class Server {
         return this.ask(this.adminUrl, method, this.standby ? ofOwner(target) : target, body, headers);
     }
 
-    ask(base, method, target, body, headers) {
+    // A report names the run that was claimed last, as a worker's does, unless it has a token of its
+    // own; `token: null` has it sent without.
+    withToken(method, target, body) {
+        const [, id, verb] = (method === 'POST' && REPORT.exec(target)) || [];
+        const none = body === undefined && verb !== 'failure' && verb !== 'progress';
+        const isObject = none || Object.getPrototypeOf(body ?? '') === Object.prototype;
+        if (!this.tokens.has(id) || !isObject || 'token' in (body ?? {}))
+            return body;
+        return { ...body, token: this.tokens.get(id) };
+    }
+
+    noteTokens(method, target, res) {
+        const [, id, verb] = (method === 'POST' && res.status < 300 && REPORT.exec(target)) || [];
+        if (verb && verb !== 'renew' && verb !== 'progress')
+            this.tokens.delete(id);
+        if (method === 'POST' && res.status === 200 && /^\/jobs\/([^/]+\/)?claim$/.test(target))
+            for (const job of res.json?.jobs ?? [res.json ?? {}])
+                this.tokens.set(job.id, job.token);
+    }
+
+    ask(base, method, target, given, headers) {
+        const body = this.withToken(method, target, given);
         const bytes = typeof body === 'string' || Buffer.isBuffer(body) || body === undefined
             ? body : JSON.stringify(body);
         const all = { ...headers };
@@ -318,6 +342,7 @@ class Server {
         return within(answer, `${method} ${target} is answered`).then((res) => {
             openapi.check(method, target, res);
             openapi.checkRequest(method, target, all['content-type'], bytes, res);
+            this.noteTokens(method, target, res);
             return res;
         });
     }
@@ -453,6 +478,7 @@ function assertError(res, status, code, sentence) {
 // The jobs of one GET /jobs/take as they come, or what else comes in lines.
 class Taker {
     constructor(server, query, headers, target = '/jobs/take') {
+        this.server = server;
         this.jobs = []; // not asked for yet
         this.lines = []; // of all jobs
         this.beats = 0;
@@ -486,8 +512,10 @@ class Taker {
             if (line === '') {
                 this.beats++;
             } else {
+                const job = JSON.parse(line);
                 this.lines.push(line);
-                this.jobs.push(JSON.parse(line));
+                this.jobs.push(job);
+                this.server.tokens.delete(job.id); // its reports go without
             }
         }
         this.wake();

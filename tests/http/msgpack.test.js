@@ -119,13 +119,13 @@ async function transcript(call) {
     };
     const [job] = await claim('a', 1);
     await step('POST', `/jobs/${job.id}/renew`, { token: job.token, lease_ms: 60000 });
-    await step('POST', `/jobs/${job.id}/failure`, { message: 'no', error_type: 'E', backtrace: 'at\nb', exit_code: 3, retry_at: 0 });
+    await step('POST', `/jobs/${job.id}/failure`, { token: job.token, message: 'no', error_type: 'E', backtrace: 'at\nb', exit_code: 3, retry_at: 0 });
     const [again] = await claim('a', 1);
     await step('POST', `/jobs/${again.id}/success`, { token: job.token });
     await step('POST', `/jobs/${again.id}/success`, { token: again.token });
     const more = await claim('b', 3);
-    await step('POST', `/jobs/${more[0].id}/release`, {});
-    await step('POST', '/jobs/success', { ids: [more[1].id, more[2].id, 'nonsense'] });
+    await step('POST', `/jobs/${more[0].id}/release`, { token: more[0].token });
+    await step('POST', '/jobs/success', { ids: ['nonsense', more[0].id], jobs: more.slice(1).map(({ id, token }) => ({ id, token })) });
     for (const target of ['', '/runs', '/errors', '/errors/1', '/errors/7'])
         await step('GET', `/jobs/${job.id}${target}`);
     await step('GET', '/jobs?queue=b&limit=3');

@@ -145,7 +145,7 @@ describe('progress and checkpoint', () => {
     it('come_back_byte_for_byte', async () => {
         const job = await claimed(server);
         const checkpoint = '{ "big": 12345678901234567890123, "text": "\\u00e9\\/" }';
-        const res = await server.post(`/jobs/${job.id}/progress`, `{"checkpoint": ${checkpoint} }`);
+        const res = await server.post(`/jobs/${job.id}/progress`, `{"token": "${job.token}", "checkpoint": ${checkpoint} }`);
         assert.equal(res.status, 204, res.text);
         const { text } = await server.get(`/jobs/${job.id}`);
         assert.ok(text.includes(`"checkpoint":${checkpoint},`), text);
@@ -209,7 +209,7 @@ describe('progress and checkpoint', () => {
         const type = 'application/msgpack';
         const headers = { accept: type, 'content-type': type };
         const told = await server.post(`/jobs/${job.id}/progress`,
-            pack({ progress: { value: 1, note: 'all' }, checkpoint: { a: [1, 2] } }), headers);
+            pack({ token: job.token, progress: { value: 1, note: 'all' }, checkpoint: { a: [1, 2] } }), headers);
         assert.equal(told.status, 204, told.text);
         assert.deepEqual((await server.job(job.id)).checkpoint, { a: [1, 2] });
         await server.post(`/jobs/${job.id}/release`);

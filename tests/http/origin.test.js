@@ -62,7 +62,8 @@ describe('a page of another origin', () => {
                 for (const [method, target] of [['POST', '/reset'], ['GET', '/jobs'],
                     ['POST', '/backup'], ['DELETE', '/jobs'], ['GET', '/jobs/take'],
                     ['OPTIONS', '/jobs'], ['GET', '/no/such/path']])
-                    assertError(await ask(base, method, target, headers), 403, 'origin_not_allowed');
+                    for (const type of [{}, { 'content-type': 'text/plain' }])
+                        assertError(await ask(base, method, target, { ...headers, ...type }), 403, 'origin_not_allowed');
                 assertError(await ask(base, 'POST', '/jobs', { ...headers, ...JSON_TYPE }, JOB), 403,
                     'origin_not_allowed');
                 assertError(await ask2(base, { ':path': '/reset', ':method': 'POST', ...headers }),

@@ -45,6 +45,38 @@ describe('a success', () => {
         assertError(await server.post(`/jobs/${id}/success`), 404, 'not_found');
     });
 
+    it('of_a_claimed_run_needs_its_token_even_of_the_first', async () => {
+        const { id, token } = await claimNew(server);
+        const bare = { token: null };
+        for (const [verb, body] of [['success', bare], ['success', { ...bare, result: 1 }], ['release', bare],
+            ['success', { ...bare, run: 0 }], ['failure', { ...bare, message: 'm' }], ['renew', bare],
+            ['progress', { ...bare, checkpoint: 1 }]])
+            assertError(await server.post(`/jobs/${id}/${verb}`, body), 422, 'run_token_required',
+                /the answer to its claim has as 'token'/);
+        const { status, attempts } = await server.job(id);
+        assert.deepEqual([status, attempts], ['in_flight', 0]);
+        assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
+    });
+
+    it('of_a_streams_run_needs_none_unless_it_names_another_worker', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        const one = await server.take(`?queue=${queue}`, { 'worker-id': 'one' });
+        await one.next();
+        one.close();
+        const two = await server.take(`?queue=${queue}`, { 'worker-id': 'two' });
+        await two.next();
+        assertError(await server.post(`/jobs/${id}/success`, {}, { 'worker-id': 'one' }), 409, 'stale_token',
+            /which another worker has/);
+        assert.deepEqual((await server.post('/jobs/success', { ids: [id] }, { 'worker-id': 'one' })).json.not_found, [id]);
+        assert.equal((await server.job(id)).status, 'in_flight');
+        assert.equal((await server.post(`/jobs/${id}/success`, {}, { 'worker-id': 'two' })).status, 204);
+        const next = await server.enqueue({ queue });
+        await two.next();
+        assert.equal((await server.post('/jobs/success', { ids: [next.id] })).status, 204);
+        two.close();
+    });
+
     it('may_name_its_run_by_its_index', async () => {
         const job = await claimNew(server);
         const path = `/jobs/${job.id}`;
@@ -65,7 +97,7 @@ describe('a success', () => {
         assert.equal((await fail(server, job.id, { run: 0, retry_at: 0 })).attempts, 1);
         assertError(await server.post(`${path}/success`, { run: 0 }), 409, 'stale_token');
         await server.claimOne(job.queue);
-        assert.equal((await server.post(`${path}/success`, { run: 1, token: null })).status, 204);
+        assert.equal((await server.post(`${path}/success`, { run: 1 })).status, 204);
     });
 
     it('may_have_an_empty_object_as_its_body', async () => {
@@ -114,12 +146,13 @@ describe('many successes', () => {
         await server.post('/jobs/bulk', { jobs });
         const claimed = await server.claim({ queues: [queue], count });
         assert.equal(claimed.length, count);
-        return claimed.map((job) => job.id);
+        return claimed.map(({ id, token }) => ({ id, token }));
     }
 
     it('end_all_the_jobs', async () => {
-        const ids = await claimMany(10);
-        const res = await server.post('/jobs/success', { ids });
+        const jobs = await claimMany(10);
+        const ids = jobs.map((job) => job.id);
+        const res = await server.post('/jobs/success', { jobs });
         assert.equal(res.status, 204);
         assert.equal(res.text, '');
         for (const id of ids)
@@ -130,35 +163,75 @@ describe('many successes', () => {
         const [a, b] = await claimMany(2);
         const waiting = await server.enqueue({ queue: queueName() });
         const bad = [waiting.id, UNKNOWN, 'x', 'é"\\'];
-        const res = await server.post('/jobs/success',
-            { ids: [bad[2], a, bad[0], bad[1], b, bad[3]] });
+        const res = await server.post('/jobs/success', { ids: bad, jobs: [a, b] });
         assertError(res, 422, 'unprocessable');
         assert.deepEqual([...res.json.not_found].sort(), [...bad].sort());
-        for (const id of [a, b])
+        assert.deepEqual(res.json.jobs.map((job) => [job.id, job.code]),
+            [[waiting.id, 'not_in_flight'], [UNKNOWN, 'not_found']]);
+        for (const { id } of [a, b])
             assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
         assert.equal((await server.job(waiting.id)).status, 'ready');
     });
 
     it('count_an_id_that_comes_twice_once', async () => {
         const [a, b] = await claimMany(2);
-        const res = await server.post('/jobs/success', { ids: [a, b, a, a] });
+        const res = await server.post('/jobs/success', { jobs: [a, b, a, a] });
         assert.equal(res.status, 204, res.text);
-        const again = await server.post('/jobs/success', { ids: [a, a] });
+        const again = await server.post('/jobs/success', { ids: [a.id, a.id] });
         assertError(again, 422, 'unprocessable');
-        assert.deepEqual(again.json.not_found, [a]);
+        assert.deepEqual(again.json.not_found, [a.id]);
+    });
+
+    it('need_the_tokens_of_claimed_runs_and_say_so', async () => {
+        const [a, b, c] = await claimMany(3);
+        const wrong = { id: b.id, token: c.token };
+        const res = await server.post('/jobs/success', { ids: [a.id], jobs: [wrong, { ...c, run: 0 }] });
+        assertError(res, 422, 'unprocessable', /1 reports lack the token .*"jobs"/);
+        assert.deepEqual(res.json.not_found, [a.id, b.id]);
+        assert.deepEqual(res.json.jobs.map((job) => [job.id, job.code]),
+            [[a.id, 'run_token_required'], [b.id, 'stale_token']]);
+        assert.match(res.json.jobs[0].error, /the answer to its claim has as 'token'/);
+        for (const { id } of [a, b])
+            assert.equal((await server.job(id)).status, 'in_flight');
+        assertError(await server.post('/jobs/success', { jobs: [{ id: a.id, run: 0 }] }), 422, 'unprocessable');
+        assertError(await server.get(`/jobs/${c.id}`), 404, 'not_found');
+        assert.equal((await server.post('/jobs/success', { jobs: [a, b] })).status, 204);
+    });
+
+    it('take_a_repetition_as_a_single_report_does', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue, retention: { completed_ms: 60000 } });
+        const [{ id, token }] = await server.claim({ queues: [queue] });
+        for (let i = 0; i < 2; i++)
+            assert.equal((await server.post('/jobs/success', { jobs: [{ id, token }] })).status, 204);
+    });
+
+    it('name_the_place_of_what_is_malformed', async () => {
+        const [a] = await claimMany(1);
+        for (const [job, sentence] of [[{ id: 'x', token: a.token }, /jobs\[1\]/], [{ token: a.token }, /jobs\[1\].*id/],
+            [{ id: a.id, token: 'x' }, /jobs\[1\].*token/]]) {
+            const res = await server.post('/jobs/success', { jobs: [a, job] });
+            assert.equal(res.status, 400, res.text);
+            assert.match(res.json.error, sentence);
+        }
+        assert.equal((await server.job(a.id)).status, 'in_flight', 'nothing is partly applied');
     });
 
     it('are_refused_if_they_are_none', async () => {
-        assertError(await server.post('/jobs/success', { ids: [] }), 400, 'bad_value', /ids/);
+        for (const none of [{ ids: [] }, { jobs: [] }, { ids: [UNKNOWN], jobs: [] }])
+            assertError(await server.post('/jobs/success', none), 400, 'bad_value', /(ids|jobs): must not be empty/);
     });
 
     it('need_a_list_of_texts', async () => {
         const [a] = await claimMany(1);
         assertError(await server.post('/jobs/success', {}), 400, 'missing_field', /ids/);
         assertError(await server.post('/jobs/success'), 400, 'bad_json');
-        for (const ids of [null, 'x', 7, {}, [a, 7], [a, null]])
+        assertError(await server.post('/jobs/success', { ids: null }), 400, 'missing_field', /ids or jobs/);
+        for (const ids of ['x', 7, {}, [a.id, 7], [a.id, null]])
             assertError(await server.post('/jobs/success', { ids }), 400, 'wrong_type', /ids/);
-        assert.equal((await server.job(a)).status, 'in_flight', 'nothing is partly applied');
+        for (const jobs of ['x', 7, {}, [a, 7], [a, null]])
+            assertError(await server.post('/jobs/success', { jobs }), 400, 'wrong_type', /jobs/);
+        assert.equal((await server.job(a.id)).status, 'in_flight', 'nothing is partly applied');
     });
 });
 
@@ -386,7 +459,7 @@ describe('a failure', () => {
         const { id } = await claimNew(server);
         const job = await fail(server, id, {
             error_type: null, backtrace: null, exit_code: null, signal: null, run_ms: null,
-            retry_at: null, kill: null, token: null,
+            retry_at: null, kill: null, run: null,
         });
         assert.equal(job.status, 'scheduled');
     });

@@ -16,7 +16,7 @@ async function completeMany(server, queue, retention) {
     });
     for (let done = 0; done < MANY;) {
         const jobs = await server.claim({ queues: [queue], count: 1000, lease_ms: 600000 });
-        const res = await server.post('/jobs/success', { ids: jobs.map((job) => job.id) });
+        const res = await server.post('/jobs/success', { jobs: jobs.map(({ id, token }) => ({ id, token })) });
         assert.equal(res.status, 204, res.text);
         done += jobs.length;
     }

@@ -274,12 +274,15 @@ static void play_in_flight(struct yard *y, size_t n)
     }
     const struct id failed = a.ids[4], removed = a.ids[5];
     check_reads(y, last);
-    struct command renew = {.kind = CMD_RENEW, .renew = {{.id = last}, ANSWERS_LEASE}};
+    struct command renew = {.kind = CMD_RENEW,
+                            .renew = {{.id = last, .vouched = true}, ANSWERS_LEASE}};
     check(y, "renew", renew, &a);
-    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = last}}, &a);
+    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = last, .vouched = true}},
+          &a);
     check(y, "fail",
-          (struct command){.kind = CMD_FAIL,
-                           .fail = {.ref = {.id = failed}, .retry_at = INSTANT_NONE}},
+          (struct command){
+              .kind = CMD_FAIL,
+              .fail = {.ref = {.id = failed, .vouched = true}, .retry_at = INSTANT_NONE}},
           &a);
     check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = removed}, &a);
 }

@@ -81,7 +81,7 @@ static void check_releases(struct yard *y, struct stream *w)
     struct answer a;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(w->count, i + 1);
-        struct command c = {.kind = CMD_SUCCEED, .run = {.id = w->ids[i]}};
+        struct command c = {.kind = CMD_SUCCEED, .run = {.id = w->ids[i], .vouched = true}};
         struct steps s = steps_of(y, "succeed", c, &a);
         steps_assert_few(s);
         steps_assert_few(steps_of_turns(y, "what that releases", 4));
@@ -139,7 +139,8 @@ static void play_waiters(struct yard *y, size_t n)
     yard_settle(y);
     assert_int_equal(w.count, 1);
     struct answer a;
-    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = w.ids[0]}}, &a);
+    check(y, "succeed",
+          (struct command){.kind = CMD_SUCCEED, .run = {.id = w.ids[0], .vouched = true}}, &a);
     steps_assert_few(steps_of_turns(y, "what that releases", 4));
     check_others(y);
     test_free(waiting);

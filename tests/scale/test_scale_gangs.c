@@ -82,12 +82,15 @@ static void play_gangs(struct yard *y, size_t n)
     claim(y, "a claim", "q", SIZE, &taken);
     assert_int_equal(taken.count, SIZE);
     check(y, "fail",
-          (struct command){.kind = CMD_FAIL,
-                           .fail = {.ref = {.id = taken.ids[0]}, .retry_at = INSTANT_NONE}},
+          (struct command){
+              .kind = CMD_FAIL,
+              .fail = {.ref = {.id = taken.ids[0], .vouched = true}, .retry_at = INSTANT_NONE}},
           &a);
     claim(y, "a claim of the next", "q", SIZE, &taken);
-    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = taken.ids[0]}}, &a);
-    check(y, "release", (struct command){.kind = CMD_RELEASE, .run = {.id = taken.ids[1]}}, &a);
+    check(y, "succeed",
+          (struct command){.kind = CMD_SUCCEED, .run = {.id = taken.ids[0], .vouched = true}}, &a);
+    check(y, "release",
+          (struct command){.kind = CMD_RELEASE, .run = {.id = taken.ids[1], .vouched = true}}, &a);
     enqueue_member(y, "one of a new gang", "new", 2);
     check_member(y, last);
 }

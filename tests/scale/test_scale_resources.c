@@ -233,7 +233,8 @@ static void check_budgets(struct yard *y, struct id waits, struct id runs)
     check(y, "patch", (struct command){.kind = CMD_PATCH, .patch = {.id = waits, .patch = &patch}},
           &a);
     check(y, "cancel", (struct command){.kind = CMD_CANCEL, .id = waits}, &a);
-    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = runs}}, &a);
+    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = runs, .vouched = true}},
+          &a);
     steps_of_turns(y, "tokens come back", 4);
     check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = waits}, &a);
 }

@@ -17,11 +17,11 @@ struct successes {
     struct list node;
     struct arena arena;
     enum command_kind kind;
-    struct id *ids, *failed; /* failed: those that were not in flight */
+    struct run_ref *runs;
     struct renewal *renewals;
-    struct renewed *renewed;
-    struct glob_list reach; /* of renewals */
-    size_t count, at, failed_count;
+    struct renewed *renewed; /* of each renewal; or of the successes that were refused */
+    struct glob_list reach;
+    size_t count, at, refused;
     reply_fn done;
     void *ctx;
 };
@@ -30,7 +30,21 @@ struct successes {
 static bool is_of_one(enum err_code code)
 {
     return code == ERR_NOT_FOUND || code == ERR_NOT_IN_FLIGHT || code == ERR_STALE ||
-           code == ERR_STALE_GANG || code == ERR_UNPROCESSABLE || code == ERR_DAMAGED;
+           code == ERR_STALE_GANG || code == ERR_RUN_TOKEN || code == ERR_UNPROCESSABLE ||
+           code == ERR_DAMAGED;
+}
+
+/* What is of this run only is noted, and *err is none; anything else is left to end the report. */
+static void refuse_one(struct successes *s, struct renewed *to, struct id id, struct err *err)
+{
+    if (!is_of_one(err->code))
+        return;
+    to->id = id;
+    to->code = err->code;
+    if (s->refused < SUCCESS_REASONS_MAX)
+        to->message = arena_copy(&s->arena, str_from(err->msg));
+    to->lease_end = INSTANT_NONE;
+    *err = err_none();
 }
 
 static void renew(struct embedded *b, struct successes *s, struct err *err)
@@ -43,22 +57,29 @@ static void renew(struct embedded *b, struct successes *s, struct err *err)
     if (err->code == ERR_OK)
         *err = engine_renew(b->engine, b->now, one->run, one->lease, &to->lease_end);
     to->id = one->run.id;
-    if (err->code == ERR_OK || !is_of_one(err->code))
-        return;
-    to->code = err->code;
-    to->message = arena_copy(&s->arena, str_from(err->msg));
-    to->lease_end = INSTANT_NONE;
-    *err = err_none();
+    refuse_one(s, to, one->run.id, err);
+}
+
+static bool was_reported(struct embedded *b, struct run_ref run)
+{
+    struct arena scratch = {0};
+    struct job job;
+    bool repeated = engine_is_repeated(b->engine, b->now, run, OUTCOME_COMPLETED, &scratch, &job);
+    arena_fini(&scratch);
+    return repeated;
 }
 
 static void report(struct embedded *b, struct successes *s, struct err *err)
 {
-    struct id id = s->ids[s->at++];
-    *err = engine_succeed(b->engine, b->now, (struct run_ref){.id = id});
-    if (err->code != ERR_NOT_FOUND && err->code != ERR_NOT_IN_FLIGHT && err->code != ERR_STALE)
-        return;
-    s->failed[s->failed_count++] = id;
-    *err = err_none();
+    struct run_ref run = s->runs[s->at++];
+    *err = embedded_reach_run(b, s->reach, run);
+    if (err->code == ERR_OK)
+        embedded_workers_report(b, run);
+    if (err->code == ERR_OK && !was_reported(b, run))
+        *err = engine_succeed(b->engine, b->now, run);
+    refuse_one(s, &s->renewed[s->refused], run.id, err);
+    if (err->code == ERR_OK && s->renewed[s->refused].code != ERR_OK)
+        s->refused++;
 }
 
 static void leave(struct successes *s)
@@ -68,12 +89,12 @@ static void leave(struct successes *s)
     free(s);
 }
 
-static void answer_renewed(struct embedded *b, const struct successes *s, struct reply *r)
+static void answer_each(struct embedded *b, const struct successes *s, struct reply *r)
 {
     struct arena *a = &b->building->arena;
-    r->count = s->at;
-    r->renewed = arena_get(a, s->count * sizeof *r->renewed + 1);
-    for (size_t i = 0; i < s->at; i++) {
+    r->count = s->kind == CMD_RENEW_MANY ? s->at : s->refused;
+    r->renewed = arena_get(a, r->count * sizeof *r->renewed + 1);
+    for (size_t i = 0; i < r->count; i++) {
         r->renewed[i] = s->renewed[i];
         r->renewed[i].message = arena_copy(a, s->renewed[i].message);
     }
@@ -83,15 +104,7 @@ static void answer(struct embedded *b, struct successes *s, struct err err)
 {
     struct reply *r = embedded_effect(b, s->done, s->ctx);
     r->err = err;
-    if (s->kind == CMD_RENEW_MANY) {
-        answer_renewed(b, s, r);
-        leave(s);
-        return;
-    }
-    r->count = s->failed_count;
-    r->ids = arena_get(&b->building->arena, s->failed_count * sizeof *r->ids + 1);
-    if (s->failed_count)
-        memcpy(r->ids, s->failed, s->failed_count * sizeof *r->ids);
+    answer_each(b, s, r);
     leave(s);
 }
 
@@ -140,10 +153,16 @@ void embedded_succeed_many(struct embedded *b, const struct command *c, struct r
 {
     must(!r);
     struct successes *s = new_of(c, c->succeed_many.count);
-    s->ids = arena_get(&s->arena, s->count * sizeof *s->ids + 1);
-    s->failed = arena_get(&s->arena, s->count * sizeof *s->failed + 1);
+    s->runs = arena_get(&s->arena, s->count * sizeof *s->runs + 1);
+    s->renewed = arena_zero(&s->arena, s->count * sizeof *s->renewed + 1);
+    s->reach = embedded_reach_own(&s->arena, c->reach);
+    struct str worker = {0};
     if (s->count)
-        memcpy(s->ids, c->succeed_many.ids, s->count * sizeof *s->ids);
+        worker = arena_copy(&s->arena, c->succeed_many.at->worker);
+    for (size_t i = 0; i < s->count; i++) {
+        s->runs[i] = c->succeed_many.at[i];
+        s->runs[i].worker = worker; /* they are of one request */
+    }
     begin(b, s);
 }
 
