@@ -172,7 +172,7 @@ void api_hide_payloads(const struct call *c, const struct reply *r)
 
 /* What a container wrote may quote a payload: its log, and its termination message as well. The
  * memory of a reply is its own. */
-static void hide_log(struct run *run)
+void api_hide_log(struct run *run)
 {
     struct failure *f = &run->failure;
     struct container_result *containers = (struct container_result *)f->containers;
@@ -189,9 +189,9 @@ void api_hide_logs(const struct call *c, const struct reply *r)
         return;
     size_t count = r->run_count ? r->run_count : r->count;
     for (size_t i = 0; r->runs && i < count; i++)
-        hide_log(&r->runs[i]);
+        api_hide_log(&r->runs[i]);
     if (r->explanation && r->explanation->has_run)
-        hide_log(&r->explanation->run);
+        api_hide_log(&r->explanation->run);
 }
 
 /* --- streams --- */

@@ -68,6 +68,7 @@ bool api_may_see(const struct api_request *r);
 void api_hide_payloads(const struct call *c, const struct reply *r);
 /* The same of what containers wrote, logs and termination messages, in runs. */
 void api_hide_logs(const struct call *c, const struct reply *r);
+void api_hide_log(struct run *run); /* of a run that is the caller's own */
 
 /* --- runs and who holds them (api_held.c) --- */
 

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "api/api_access.h"
 #include "api/api_history.h"
 #include "api/api_routes.h"
 #include "api/api_simulate.h"
@@ -152,15 +153,6 @@ static void sum_up(struct sums *t, const struct simulate_side *side)
         t->window_max = (uint64_t)side->window.ms;
 }
 
-/* A termination message may quote a payload, as elsewhere; one that was given is the sender's own.
- */
-static void hide_messages(const struct simulation *s, const struct simulate_result *r)
-{
-    struct simulate_step *steps = (struct simulate_step *)r->steps;
-    for (size_t i = 0; s->call.blind && !s->given && i < r->count; i++)
-        steps[i].run.failure.termination_message = (struct str){0};
-}
-
 static void on_simulated(void *ctx, const struct reply *r)
 {
     struct simulation *s = ctx;
@@ -169,7 +161,6 @@ static void on_simulated(void *ctx, const struct reply *r)
         return;
     }
     const struct simulate_result *result = r->simulated;
-    hide_messages(s, result);
     buf_str(&s->out, s->written++ ? STR(",\n") : STR(""));
     api_simulate_encode(&s->out, &s->asked, result);
     s->truncated |= result->truncated;
@@ -207,6 +198,8 @@ static void judge_deleted(struct simulation *s)
     const struct api_history_job *j = s->next < s->history.count ? s->history.jobs[s->next] : NULL;
     size_t left = (size_t)s->limit - s->failures;
     if (j && j->found == j->wanted) {
+        for (size_t i = 0; s->call.blind && i < j->wanted; i++)
+            api_hide_log(&j->runs[i]);
         s->deleted++;
         s->truncated |= j->wanted > left;
         judge(s, j->runs, j->wanted < left ? j->wanted : left, true);
@@ -217,9 +210,13 @@ static void judge_deleted(struct simulation *s)
     step(s);
 }
 
+/* What a container wrote may quote a payload: whoever may not see that could ask for it piece by
+ * piece, by the patterns of a draft. For them the failures have none; what is given is the
+ * sender's own. */
 static void on_runs(void *ctx, const struct reply *r)
 {
     struct simulation *s = ctx;
+    api_hide_logs(&s->call, r);
     if (r->err.code == ERR_OK && r->count) {
         s->truncated |= r->more;
         judge(s, r->runs, r->count, false);

@@ -259,6 +259,30 @@ describe('what a container wrote', () => {
             assert.ok(blind.status === 200 && blind.text.includes('main') && !/xyzzy|abracadabra/.test(blind.text), blind.text);
         }
     });
+
+    it('is_not_guessed_by_the_patterns_of_a_draft_nor_payloads_by_filters', async (t) => {
+        const { as } = await guarded(t, { blind: { roles: ['viewer'] }, seeing: { roles: ['viewer'], payloads: true } });
+        const action = async (name, pattern) => {
+            const draft = { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'guess' }, spec: { defaultAction: 'Fail',
+                rules: [{ action: 'Retry', onTerminationMessage: { pattern } }] } };
+            const res = await as(name).post('/retry-policies/simulate', { policies: [draft] });
+            assert.equal(res.status, 200, res.text);
+            return res.json.jobs[0].failures[0].draft.action;
+        };
+        const { id } = (await as('admin').post('/jobs', { ...JOB, retry_limit: 0 })).json;
+        const [{ token }] = (await as('admin').post('/jobs/claim', { queues: ['a'] })).json.jobs;
+        await as('admin').post(`/jobs/${id}/failure`, { token, message: 'no', termination_message: 'secret abracadabra' });
+        // Of a job that is stored, and of one that only the history knows.
+        for (const gone of [false, true]) {
+            assert.equal(await action('seeing', '^secret a'), 'Retry', `gone: ${gone}`);
+            assert.equal(await action('blind', '^secret a'), 'Fail', `gone: ${gone}`);
+            if (!gone)
+                assert.equal((await as('admin').delete(`/jobs/${id}`)).status, 204);
+        }
+        const filter = encodeURIComponent('.secret | startswith("x")');
+        for (const target of ['/jobs', '/jobs/count'])
+            assertError(await as('blind').get(`${target}?filter=${filter}`), 403, 'insufficient_rights', /payloads/);
+    });
 });
 
 describe('a worker', () => {
