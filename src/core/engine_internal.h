@@ -100,8 +100,7 @@ struct live {
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
-    bool lapsed;    /* the lease expired while the server was down: its worker does not count
-                     * as lost */
+    bool lapsed;    /* the lease expired while the server was down: its worker is not lost */
     bool confirmed; /* its holder has said something of it */
     bool restored;  /* the server was started since: maybe nobody got the answer to the claim */
     struct taker *taker;      /* the stream that holds it, or NULL: leased */
@@ -330,10 +329,6 @@ enum status engine_wait_remove(struct engine *e, struct queue *q, const struct j
 enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
 /* Whether the job is ready: in the ready order, parked, or with its gang. */
 bool engine_is_in_order(const struct engine *e, const struct job *job);
-
-/* engine_claim.c: a run that goes on, as it was handed out; the strings lie in the arena. */
-NODISCARD struct err engine_hand_out_again(struct engine *e, instant now, const struct live *l,
-                                           struct arena *a, struct handout *h);
 
 /* engine_take.c */
 /* The run is no longer one of its group, whose record goes with the last. */

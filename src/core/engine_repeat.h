@@ -15,5 +15,8 @@ void engine_repeat_remove(struct engine *e, struct live *l);
 /* 0: no claim can ask for this run again. */
 uint64_t engine_repeat_key(const struct live *l);
 void engine_repeat_fini(struct engine *e);
+/* A run that goes on, as it was handed out; the strings lie in the arena. */
+NODISCARD struct err engine_hand_out_again(struct engine *e, instant now, const struct live *l,
+                                           struct arena *a, struct handout *h);
 
 #endif
