@@ -9,6 +9,7 @@
 #include "api/api_routes.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
+#include "policy/policy_warning.h"
 #include "policy/settings_document.h"
 
 const struct api_body api_policy_body = {.doc = "AnyRetryPolicy"};
@@ -84,6 +85,8 @@ static void on_put(void *ctx, const struct reply *r)
     struct put *p = ctx;
     struct buf *b = api_reply_body(p->call.api, p->call.x, r);
     if (b) {
+        if (p->is_policy && r->retry_settings)
+            policy_warning_settings(&p->policy, &r->retry_settings->settings);
         const struct api_policy_changed changed = {r->resources, p->policy.warnings};
         if (p->is_policy)
             shape_write(b, &api_policy_changed_shape, &changed, SHAPE_AS_IT_IS);

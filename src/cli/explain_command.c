@@ -92,6 +92,7 @@ static void write_answer(struct client *c, struct buf *out, struct str answer)
     jobtext_fact_time(out, "earliest", view_time(answer, "earliest_at"), c->now);
     jobtext_fact(out, "decided", view_text(a, answer, "reason"));
     write_error(c, out, view_get(answer, "newest_run"));
+    jobtext_fact(out, "judged by", view_text(a, answer, "judged_by"));
     jobtext_fact(out, "hint", view_text(a, answer, "hint"));
     jobtext_fact(out, "remedy", view_text(a, answer, "remedy"));
     jobtext_fact_time(out, "deleted", view_time(answer, "purge_at"), c->now);

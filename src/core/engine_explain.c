@@ -292,6 +292,60 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
                     x->ahead == 1 ? "" : "s", x->ahead == 1 ? "s" : "");
 }
 
+/* --- who judges its failures --- */
+
+/* What becomes of a failure that no policy judges, and who says so. */
+static void write_fallback(struct buf *b, const struct verdict_rules *rules, const struct job *job)
+{
+    const struct {
+        enum retry_fallback what;
+        const char *whose;
+    } levels[] = {{job->options.when_no_policy, "its when_no_policy"},
+                  {rules->when_no_policy, "the when_no_policy of its queue"},
+                  {rules->settings->when_no_policy, "whenNoPolicy"}};
+    size_t i = 0;
+    while (i < 2 && levels[i].what == RETRY_FALLBACK_UNSET)
+        i++;
+    buf_print(b, "no retry policy; %s, as %s says",
+              levels[i].what == RETRY_FALLBACK_DEFAULT ? "its own backoff and limit" : "no retry",
+              levels[i].whose);
+}
+
+static void write_judges(struct buf *b, const struct verdict_rules *rules, const struct job *job)
+{
+    bool on = rules->settings->enabled;
+    if (!on)
+        buf_lit(b, "its own backoff and limit: retry policies are not enabled");
+    for (size_t i = 0; i < rules->policy_count; i++)
+        buf_print(b, "%s%.*s",
+                  i    ? ", then "
+                  : on ? ""
+                       : "; they would be ",
+                  STR_ARG(rules->policies[i]->name));
+    if (on && !rules->policy_count)
+        write_fallback(b, rules, job);
+    if (rules->missing.len)
+        buf_print(b, "; %.*s %s", STR_ARG(rules->missing),
+                  memchr(rules->missing.at, ',', rules->missing.len) ? "are not there"
+                                                                     : "is not there");
+}
+
+static void explain_policies(struct engine *e, struct arena *a, struct explanation *x)
+{
+    struct verdict_rules rules = engine_rules_of(e, engine_queue_find(e, x->job.queue));
+    struct buf words = {0};
+    if (!e->port.policies)
+        return;
+    rules.only_shown = true;
+    e->port.policies(e->port.ctx, x->job.queue, x->job.options.retry_policies, a, &rules);
+    x->policies = arena_get(a, (rules.policy_count + 1) * sizeof *x->policies);
+    for (; x->policy_count < rules.policy_count; x->policy_count++)
+        x->policies[x->policy_count] = arena_copy(a, rules.policies[x->policy_count]->name);
+    write_judges(&words, &rules, &x->job);
+    x->judged_by = arena_copy(a, buf_view(&words));
+    buf_fini(&words);
+}
+
 struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                           struct explanation *x, struct job_extent *extent)
 {
@@ -313,5 +367,6 @@ struct err engine_explain(struct engine *e, instant now, struct id id, struct ar
         explain_time(e, now, a, x);
     else if (x->job.state.status == STATUS_READY)
         explain_ready(e, now, a, x);
+    explain_policies(e, a, x);
     return err_none();
 }

@@ -64,7 +64,12 @@ struct explanation {
     uint32_t unfit;     /* those that ask for jobs of its queue, but of another kind */
     struct crew crew;   /* of a ready job */
     struct str summary; /* a sentence without its full stop */
-    struct str remedy;  /* of a dead job: what would bring it back; else empty */
+    /* The retry policies that judge its failures, or would if they were enabled, in the order in
+     * which they are asked; and that in words. Empty: there never are any. */
+    struct str *policies;
+    size_t policy_count;
+    struct str judged_by;
+    struct str remedy; /* of a dead job: what would bring it back; else empty */
 };
 
 /* Adds one; text as by printf, in the arena. */

@@ -23,7 +23,8 @@ struct verdict_rules {
     size_t policy_count;
     const struct policy_settings *settings; /* NULL: there never are any */
     struct str
-        missing; /* policies that the job is meant to have, as "a,b", but that are not there */
+        missing;     /* policies that the job is meant to have, as "a,b", but that are not there */
+    bool only_shown; /* nothing has failed: they are looked at */
     struct retry_defaults defaults;     /* its queue's, or the server's */
     enum retry_fallback when_no_policy; /* its queue's, or UNSET */
     span avoid_required; /* how long a retry must stay off a node if its policy does not say */

@@ -336,6 +336,7 @@ static bool read_tree(const struct document_node *root, bool stored, struct poli
     f.stored = stored;
     f.pattern_bytes = &out->pattern_bytes;
     bool flat = armada_document_is(root);
+    out->of_armada = flat;
     out->warnings = document_list(&out->memory);
     struct err err =
         flat ? armada_document_read(&c, &out->policy, out->warnings) : read_framed(&c, out);

@@ -19,6 +19,7 @@ struct policy_document {
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct document_node *warnings; /* a list of texts: what is valid but probably not what was
                                      * meant */
+    bool of_armada;                 /* in that form, which has no backoff of its own */
     struct arena memory;
     uint64_t pattern_bytes; /* of its regular expressions, compiled */
 };

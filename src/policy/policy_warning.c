@@ -66,3 +66,78 @@ void policy_warning_find(struct document_node *list, struct arena *a, const stru
     if (!retries && p->retry_limit != POLICY_NO_LIMIT)
         policy_warning_add(list, a, "%sretryLimit has no effect: every action is Fail", spec);
 }
+
+/* --- beside the settings --- */
+
+/* Warns of the first rule that is so, and says how many more are. */
+static void warn_first(struct document_node *list, struct arena *a, const bool *is, size_t count,
+                       const char *what)
+{
+    size_t first = 0, more = 0;
+    while (first < count && !is[first])
+        first++;
+    for (size_t i = first + 1; i < count; i++)
+        more += is[i];
+    if (first == count)
+        return;
+    char others[32] = "";
+    if (more)
+        snprintf(others, sizeof others, " (and %zu more)", more);
+    policy_warning_add(list, a, "rules[%zu]%s %s", first, others, what);
+}
+
+static bool is_above(int64_t limit, const struct policy_settings *s)
+{
+    return limit != POLICY_NO_LIMIT && limit > s->global_max_retries;
+}
+
+static const struct curve *backoff_of(const struct policy *p, const struct policy_rule *r,
+                                      const struct policy_settings *s)
+{
+    return r->backoff.shape != CURVE_NONE   ? &r->backoff
+           : p->backoff.shape != CURVE_NONE ? &p->backoff
+                                            : &s->default_backoff;
+}
+
+static void warn_of_limits(struct document_node *list, struct arena *a, const struct policy *p,
+                           const struct policy_settings *s)
+{
+    bool *above = arena_get(a, p->rule_count + 1);
+    char what[120];
+    for (size_t i = 0; i < p->rule_count; i++)
+        above[i] = p->rules[i].action == POLICY_RETRY && is_above(p->rules[i].retry_limit, s);
+    snprintf(what, sizeof what,
+             "may never reach its retryLimit: globalMaxRetries is %lld, for all retries of a job",
+             (long long)s->global_max_retries);
+    warn_first(list, a, above, p->rule_count, what);
+    if (is_above(p->retry_limit, s))
+        policy_warning_add(list, a,
+                           "retryLimit %lld is never reached: globalMaxRetries is %lld, for all "
+                           "retries of a job",
+                           (long long)p->retry_limit, (long long)s->global_max_retries);
+}
+
+static void warn_of_pace(struct document_node *list, struct arena *a, const struct policy *p,
+                         const struct policy_settings *s)
+{
+    bool *at_once = arena_get(a, p->rule_count + 1), *in_step = arena_get(a, p->rule_count + 1);
+    for (size_t i = 0; i < p->rule_count; i++) {
+        const struct curve *c = backoff_of(p, &p->rules[i], s);
+        bool retries = p->rules[i].action == POLICY_RETRY;
+        bool delayed = c->shape != CURVE_NONE && c->base.ms > 0;
+        bool spread = c->shape != CURVE_NONE && c->jitter.ms > 0;
+        at_once[i] = retries && !delayed && !spread;
+        in_step[i] = retries && delayed && !spread;
+    }
+    warn_first(list, a, at_once, p->rule_count,
+               "retries at once: there is neither a delay nor a jitter in its backoff");
+    warn_first(list, a, in_step, p->rule_count,
+               "retries without jitter: jobs that failed together are tried again together");
+}
+
+void policy_warning_settings(struct policy_document *d, const struct policy_settings *s)
+{
+    warn_of_limits(d->warnings, &d->memory, &d->policy, s);
+    if (!d->of_armada)
+        warn_of_pace(d->warnings, &d->memory, &d->policy, s);
+}

@@ -4,7 +4,7 @@
 
 /* Warnings about valid policies whose author probably meant something else. */
 
-#include "core/policy.h"
+#include "policy/policy_document.h"
 #include "wire/document.h"
 
 /* Adds a warning to a list, in the arena. */
@@ -14,5 +14,8 @@ void policy_warning_add(struct document_node *list, struct arena *a, const char 
  * about retries where there are none. spec: the path to its fields, as "spec.", or empty. */
 void policy_warning_find(struct document_node *list, struct arena *a, const struct policy *p,
                          const char *spec);
+/* Adds those that follow from the settings that it meets: limits that it can never reach, and
+ * retries that come without delay or jitter. */
+void policy_warning_settings(struct policy_document *d, const struct policy_settings *s);
 
 #endif

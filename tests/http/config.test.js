@@ -118,6 +118,35 @@ describe('a configuration file', () => {
             });
     });
 
+    it('in_the_form_of_Armada_is_not_applied_again_over_what_an_operator_has_set', async () => {
+        const flat = 'retryPolicy: {enabled: true, globalMaxRetries: 5}\n';
+        const nested = `scheduling:\n  ${flat}`;
+        const server = new Server({ args: ['--config', file] });
+        const restarted = async (text) => {
+            await server.stop();
+            fs.writeFileSync(file, text);
+            await server.start();
+            const now = await settings(server);
+            return [now.globalMaxRetries, now.whenNoPolicy];
+        };
+        const change = async (body) => assert.equal((await server.request('PUT', '/settings/retry', body)).status, 200);
+        fs.writeFileSync(file, nested);
+        await server.start();
+        try {
+            // The word that the section implies is not stated anew by each start.
+            await change({ whenNoPolicy: 'default', globalMaxRetries: 1 });
+            assert.deepEqual(await restarted(nested), [1, 'default']);
+            // A section that was applied without that word is no new one if what it implies is in effect.
+            assert.deepEqual(await restarted(flat), [5, 'default']);
+            await change({ globalMaxRetries: 0, whenNoPolicy: 'fail' });
+            assert.deepEqual(await restarted(nested), [0, 'fail'], 'the emergency stop stays');
+            // One that says something else is.
+            assert.deepEqual(await restarted(nested.replace('5', '6')), [6, 'fail']);
+        } finally {
+            await server.clean();
+        }
+    });
+
     // A new server has no policies, so the file comes first.
     it('may_name_a_default_policy_that_is_made_later', async () => {
         await withServer('retryPolicy:\n  enabled: true\n  globalMaxRetries: 20\n'

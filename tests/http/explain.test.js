@@ -454,3 +454,57 @@ describe('explaining', () => {
         assert.equal((await tenax('explain')).code, 2);
     });
 });
+
+describe('who judges the failures of a job', () => {
+    const server = useServer();
+    const put = async (name, spec) => {
+        const res = await server.request('PUT', `/retry-policies/${name}`, {
+            apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name }, spec });
+        assert.ok(res.status < 300, res.text);
+        return res.json;
+    };
+    const settings = (body) => server.request('PUT', '/settings/retry', body);
+    const rule = { action: 'Retry', onConditions: ['Evicted'] };
+
+    it('is_said_in_the_order_in_which_policies_are_asked', async () => {
+        const queue = queueName();
+        for (const name of ['of-queue', 'of-job', 'of-server'])
+            await put(name, { rules: [rule] });
+        const plain = await server.enqueue({ queue: queueName() });
+        const said = async (job) => {
+            const { retry_policies: names, judged_by: words } = await explain(server, job.id);
+            return [names, words];
+        };
+        const off = 'its own backoff and limit: retry policies are not enabled';
+        assert.deepEqual(await said(plain), [[], off]);
+        await server.request('PUT', `/queues/${queue}`, { retry_policies: ['of-queue'] });
+        const job = await server.enqueue({ queue, retry_policies: ['of-job'] });
+        assert.deepEqual(await said(job), [['of-queue', 'of-job'], `${off}; they would be of-queue, then of-job`]);
+        await settings({ enabled: true });
+        assert.deepEqual(await said(job), [['of-queue', 'of-job'], 'of-queue, then of-job']);
+        assert.match((await run(['explain', job.id, '--url', server.url()])).stdout, /^judged by +of-queue, then of-job$/m);
+        assert.deepEqual(await said(plain), [[], 'no retry policy; its own backoff and limit, as whenNoPolicy says']);
+        const none = await server.enqueue({ queue: plain.queue, when_no_policy: 'fail' });
+        assert.deepEqual(await said(none), [[], 'no retry policy; no retry, as its when_no_policy says']);
+        await settings({ defaultPolicyName: 'of-server' });
+        assert.deepEqual(await said(plain), [['of-server'], 'of-server']);
+        assert.deepEqual(await said(job), [['of-queue', 'of-job'], 'of-queue, then of-job']);
+        assert.doesNotMatch(server.stderr, /is missing/);
+    });
+
+    it('is_warned_of_when_a_policy_is_written_that_does_less_than_it_says', async () => {
+        const warned = async (spec) => (await put('warned', spec)).warnings ?? [];
+        const good = { initialDelay: '5s', jitter: '2s' };
+        await settings({ globalMaxRetries: 4 });
+        assert.deepEqual(await warned({ backoff: good, retryLimit: 4, rules: [{ ...rule, retryLimit: 4 }] }), []);
+        assert.deepEqual(await warned({ backoff: good, retryLimit: 7, rules: [{ ...rule, retryLimit: 5 }] }), [
+            'rules[0] may never reach its retryLimit: globalMaxRetries is 4, for all retries of a job',
+            'retryLimit 7 is never reached: globalMaxRetries is 4, for all retries of a job']);
+        assert.deepEqual(await warned({ rules: [{ ...rule, backoff: good }, { ...rule, onConditions: ['OOMKilled'] }] }),
+            ['rules[1] retries at once: there is neither a delay nor a jitter in its backoff']);
+        assert.deepEqual(await warned({ backoff: { initialDelay: '5s' }, rules: [rule] }),
+            ['rules[0] retries without jitter: jobs that failed together are tried again together']);
+        assert.deepEqual(await warned({ rules: [{ action: 'Fail', onConditions: ['Evicted'] }] }), []);
+        assert.equal((await server.get('/retry-policies/warned')).json.warnings, undefined);
+    });
+});

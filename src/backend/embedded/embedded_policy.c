@@ -102,6 +102,7 @@ void embedded_policy_put(struct embedded *b, const struct command *c, struct rep
 {
     const struct policies_put put = what_to_put(&c->resource, c->resource.policy);
     show(b, r, policies_put(b->policies, &put, &b->building->arena, &r->resources), 1);
+    r->retry_settings = policies_settings_read(b->policies, &b->building->arena);
 }
 
 void embedded_policy_read(struct embedded *b, const struct command *c, struct reply *r)
@@ -176,7 +177,7 @@ static void effective(void *ctx, struct str queue, struct str added, struct aren
 {
     struct embedded *b = ctx;
     policies_effective(b->policies, queue, added, a, rules);
-    if (rules->missing.len && rules->settings->enabled)
+    if (rules->missing.len && rules->settings->enabled && !rules->only_shown)
         log_missing(b, queue, rules->missing);
 }
 
