@@ -265,8 +265,8 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
 #define KEPT_ON_MIN_MS 60000
 #define KEPT_ON_MAX_MS 3600000
 
-static void purge_job(struct engine *e, instant now, struct queue *q, const struct job *job,
-                      const struct job_extent *extent)
+void engine_purge_known(struct engine *e, instant now, struct queue *q, const struct job *job,
+                        const struct job_extent *extent)
 {
     struct id id = job->id;
     enum status s = job->state.status;
@@ -307,7 +307,7 @@ struct err engine_purge(struct engine *e, instant now, struct id id, struct queu
         if (awaited && job_kind(&job) != KIND_TASK)
             keep_on(e, now, q, &job);
         else
-            purge_job(e, now, q, &job, &extent);
+            engine_purge_known(e, now, q, &job, &extent);
     }
     arena_fini(&scratch);
     return err;

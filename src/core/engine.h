@@ -290,6 +290,9 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
 
 /* --- the turn --- */
 
+/* Lets go of completed jobs that are too many, as engine_advance does: in the turn in which they
+ * complete that costs least, for nothing of them need be stored. */
+NODISCARD struct err engine_trim(struct engine *e, instant now, size_t most, bool *more);
 /* Fires what is due by now, at most `most` of it; *more if some is left. */
 NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, bool *more);
 /* Notifies jobs of the end of those they wait for, at most `most` of them; *more if some are left.

@@ -199,7 +199,7 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
         if (ev.run >= 0)
             e->port.put_run(e->port.ctx, job->id, &run);
         e->port.put_state(e->port.ctx, job->id, s);
-        engine_ended_add(e, s->status, job->id, s->purge_at, q, false);
+        engine_ended_add(e, s->status, job->id, s->purge_at, q, SURPLUS_NOT);
     } else {
         e->port.delete_job(e->port.ctx, job->id, extent);
         engine_queue_drop_if_unused(e, q);

@@ -317,9 +317,10 @@ void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id
                      instant ready_at, instant now, uint32_t type);
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
-/* surplus: it may go before purge_at, see engine_surplus.c. */
+/* surplus: SURPLUS_NOT or, if it may go before purge_at, as for engine_surplus_add. */
+#define SURPLUS_NOT UINT64_MAX
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
-                      struct queue *q, bool surplus);
+                      struct queue *q, uint64_t surplus);
 /* Removes a ready or scheduled job from the ready order or, with *due, from the deadlines. Returns
  * which it was. */
 enum status engine_wait_remove(struct engine *e, struct queue *q, const struct job *job,
@@ -338,20 +339,9 @@ void engine_trace_handout(const struct engine *e, struct arena *a, struct handou
 /* engine.c */
 /* Deletes a job whose retention is over, and which has no deadline any more. */
 NODISCARD struct err engine_purge(struct engine *e, instant now, struct id id, struct queue *q);
-
-/* engine_surplus.c */
-/* Whether it may go before its retention is over, if it completes: by what it asked for, or by its
- * record. */
-bool engine_surplus_may_be(const struct engine *e, const struct queue *q, span own, instant until,
-                           struct unique_ref u);
-bool engine_surplus_has(const struct engine *e, const struct queue *q, const struct job *job);
-void engine_surplus_add(struct engine *e, instant purge_at, struct id id, const struct queue *q);
-/* Nothing if it is not among them. */
-void engine_surplus_remove(struct engine *e, instant purge_at, struct id id);
-/* Whether there are more than are kept. */
-bool engine_surplus_is_due(const struct engine *e);
-/* Purges the oldest until there are not, *most at most, which it lowers. */
-NODISCARD struct err engine_surplus_trim(struct engine *e, instant now, size_t *most, bool *more);
+/* The same of a job of which all is known. */
+void engine_purge_known(struct engine *e, instant now, struct queue *q, const struct job *job,
+                        const struct job_extent *extent);
 
 /* engine_limits.c */
 /* Whether the queue may hand out a job; and the maximum number. */
@@ -696,5 +686,6 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 #include "core/engine_lease.h" /* these need all of the above */
 #include "core/engine_repeat.h"
 #include "core/engine_line.h"
+#include "core/engine_surplus.h"
 
 #endif

@@ -144,15 +144,16 @@ void engine_deadline_remove(struct engine *e, instant at, struct id id)
 }
 
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
-                      struct queue *q, bool surplus)
+                      struct queue *q, uint64_t surplus)
 {
     must(lifecycle_is_terminal(s));
     must(btree_put(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, q->index}));
     q->counts[s]++;
     engine_deadline_add(e, purge_at, id,
-                        DUE_VAL(DUE_PURGE, 1, 0, q->index) | (surplus ? DUE_VAL_SURPLUS : 0));
-    if (surplus)
-        engine_surplus_add(e, purge_at, id, q);
+                        DUE_VAL(DUE_PURGE, 1, 0, q->index) |
+                            (surplus != SURPLUS_NOT ? DUE_VAL_SURPLUS : 0));
+    if (surplus != SURPLUS_NOT)
+        engine_surplus_add(e, purge_at, id, surplus);
 }
 
 enum status engine_wait_remove(struct engine *e, struct queue *q, const struct job *job,

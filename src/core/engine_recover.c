@@ -99,7 +99,8 @@ static void restore_job(struct engine *e, const struct job *job, const struct jo
     case STATUS_COMPLETED:
     case STATUS_DEAD:
         engine_total_move(e, STATUS_GONE, s->status);
-        engine_ended_add(e, s->status, job->id, s->purge_at, q, engine_surplus_has(e, q, job));
+        engine_ended_add(e, s->status, job->id, s->purge_at, q,
+                         engine_surplus_has(e, q, job) ? q->index : SURPLUS_NOT);
         return;
     case STATUS_BLOCKED:
         engine_total_move(e, STATUS_GONE, s->status);

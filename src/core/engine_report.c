@@ -173,10 +173,14 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
             engine_surplus_may_be(e, q, l->completed_retention, l->retain_until, l->unique);
         s->purge_at = instant_add(now, retention);
         e->port.put_run(e->port.ctx, id, run);
-        e->port.put_state(e->port.ctx, id, s);
+        if (l->has_state)
+            e->port.put_state(e->port.ctx, id, s);
+        else
+            e->port.put_first_state(e->port.ctx, id, s);
         engine_crew_measure(l, now);
+        uint64_t val = surplus ? engine_surplus_val(l) : SURPLUS_NOT;
         engine_live_end(e, l);
-        engine_ended_add(e, s->status, id, s->purge_at, q, surplus);
+        engine_ended_add(e, s->status, id, s->purge_at, q, val);
         return;
     }
     e->port.delete_job(e->port.ctx, id, &extent);

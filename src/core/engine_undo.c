@@ -183,7 +183,7 @@ static struct err restore_ended(struct engine *e, instant now, const struct job 
     engine_changed(e, now, &ev);
     engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, status);
     /* Not as surplus: what is brought back is not to go at once since newer ones came. */
-    engine_ended_add(e, status, job->id, job->state.purge_at, q, false);
+    engine_ended_add(e, status, job->id, job->state.purge_at, q, SURPLUS_NOT);
     return err_none();
 }
 
@@ -275,7 +275,7 @@ static void unretry(struct engine *e, instant now, const struct undo_entry *entr
     engine_changed(e, now, &ev);
     engine_unique_move(e, u, job->id, from, s->status);
     e->port.put_state(e->port.ctx, job->id, s);
-    engine_ended_add(e, s->status, job->id, s->purge_at, q, false);
+    engine_ended_add(e, s->status, job->id, s->purge_at, q, SURPLUS_NOT);
 }
 
 static bool same_curve(const struct curve *a, const struct curve *b)

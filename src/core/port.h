@@ -77,6 +77,8 @@ struct port {
      * too. */
     void (*rewrite_job)(void *ctx, const struct job *job);
     void (*put_state)(void *ctx, struct id id, const struct job_state *state);
+    /* The same of a job of which none was stored since its enqueue. */
+    void (*put_first_state)(void *ctx, struct id id, const struct job_state *state);
     void (*put_run)(void *ctx, struct id id, const struct run *run);
     void (*put_note)(void *ctx, struct id id, enum note_kind kind, const struct note *note);
     void (*delete_note)(void *ctx, struct id id, enum note_kind kind);

@@ -203,9 +203,49 @@ void batch_put(struct batch *b, struct str key, struct str value)
         memcpy(room, value.at, value.len);
 }
 
+void batch_put_new(struct batch *b, struct str key)
+{
+    size_t count = b->count;
+    struct batch_op *op = op_for(b, key);
+    op->is_new = b->count > count;
+}
+
+/* Frees the slot; those after it that would not be found any more move up. */
+static void free_slot(struct batch *b, struct batch_slot *slot)
+{
+    size_t mask = b->index_cap - 1, hole = (size_t)(slot - b->index);
+    for (size_t i = (hole + 1) & mask; b->index[i].generation == b->generation;
+         i = (i + 1) & mask) {
+        size_t home = hash(b->ops[b->index[i].op].key) & mask;
+        if (((i - home) & mask) < ((i - hole) & mask))
+            continue;
+        b->index[hole] = b->index[i];
+        hole = i;
+    }
+    b->index[hole].generation = b->generation - 1;
+}
+
+/* The last operation takes its place. */
+static void remove_op(struct batch *b, struct batch_slot *slot)
+{
+    uint32_t at = slot->op;
+    struct batch_op *op = &b->ops[at], *last = &b->ops[b->count - 1];
+    b->bytes -= op->key.len + op->value.len;
+    free_slot(b, slot);
+    if (op != last) {
+        find_slot(b, last->key)->op = at;
+        *op = *last;
+    }
+    b->count--;
+}
+
 void batch_delete(struct batch *b, struct str key)
 {
-    op_for(b, key);
+    struct batch_slot *slot = b->count > 0 ? find_slot(b, key) : NULL;
+    if (slot && slot->generation == b->generation && b->ops[slot->op].is_new)
+        remove_op(b, slot);
+    else
+        op_for(b, key);
 }
 
 const struct batch_op *batch_find(const struct batch *b, struct str key)

@@ -17,13 +17,14 @@
 struct batch_op {
     struct str key;
     struct str value; /* at == NULL: delete */
+    bool is_new;      /* see batch_put_new */
 };
 
 struct batch_block;
 struct batch_slot;
 
 struct batch {
-    struct batch_op *ops; /* in the order of the first operation on each key */
+    struct batch_op *ops; /* one for each key, in any order */
     size_t count, cap;
     struct batch_slot *index; /* open addressing, by key */
     size_t index_cap;
@@ -40,6 +41,9 @@ void batch_reset(struct batch *b);
 void batch_put(struct batch *b, struct str key, struct str value);
 /* A put whose value of len bytes the caller then writes to the returned memory. */
 char *batch_put_room(struct batch *b, struct str key, size_t len);
+/* To be called right before a put: nothing was ever stored with that key, so that a delete in the
+ * same batch leaves nothing of both. */
+void batch_put_new(struct batch *b, struct str key);
 void batch_delete(struct batch *b, struct str key);
 /* The operation on key, or NULL. Valid until batch_reset, batch_put, batch_delete. */
 const struct batch_op *batch_find(const struct batch *b, struct str key);

@@ -380,6 +380,7 @@ struct port rig_port(struct rig *r)
                          .put_job = put_job,
                          .rewrite_job = rewrite_job,
                          .put_state = put_state,
+                         .put_first_state = put_state,
                          .put_run = put_run,
                          .put_note = put_note,
                          .delete_note = delete_note,

@@ -128,6 +128,44 @@ static void of_completed_jobs_the_newest_are_kept(void **state)
     assert_int_equal(rig_count(r, "q", STATUS_COMPLETED), 0);
 }
 
+static void one_that_has_nothing_special_goes_without_being_read(void **state)
+{
+    R;
+    bool more;
+    keep(r, 2);
+    struct enqueue spec = rig_spec("q");
+    spec.priority = 7;
+    struct id first = complete(r, &spec);
+    complete(r, &spec);
+    keep(r, 1);
+    unsigned reads = r->reads;
+    assert_ok(engine_trim(r->e, r->now, 10, &more));
+    assert_false(more);
+    assert_int_equal(r->reads, reads);
+    const struct job_event *ev = rig_event(r);
+    assert_int_equal(ev->event, EVENT_PURGE);
+    assert_id(ev->id, first);
+    assert_true(str_eq(ev->type, STR("t")) && str_eq(ev->queue, STR("q")));
+    assert_int_equal(ev->priority, 7);
+    assert_int_equal(ev->runs, 1);
+    assert_int_equal(rig_status(r, first), STATUS_GONE);
+}
+
+static void one_of_a_group_leaves_it(void **state)
+{
+    R;
+    bool more;
+    struct group_view view;
+    keep(r, 1);
+    struct enqueue plain = rig_spec("q"), member = plain;
+    member.options.group = STR("g");
+    complete(r, &member);
+    assert_ok(engine_group_read(r->e, STR("g"), &view));
+    complete(r, &plain);
+    assert_ok(engine_trim(r->e, r->now, 10, &more));
+    assert_code(engine_group_read(r->e, STR("g"), &view), ERR_NOT_FOUND);
+}
+
 /* Otherwise it would depend on the load whether the next one with its key is a duplicate. */
 static void
 one_that_holds_a_key_or_an_alias_while_it_exists_stays_for_its_whole_retention(void **state)
@@ -160,6 +198,8 @@ int main(void)
         TEST(one_that_ends_after_that_is_gone_at_once),
         TEST(the_limit_of_kept_jobs_does_not_touch_it),
         TEST(of_completed_jobs_the_newest_are_kept),
+        TEST(one_that_has_nothing_special_goes_without_being_read),
+        TEST(one_of_a_group_leaves_it),
         TEST(one_that_holds_a_key_or_an_alias_while_it_exists_stays_for_its_whole_retention),
     };
     return cmocka_run_group_tests_name("engine_retain", tests, NULL, NULL);

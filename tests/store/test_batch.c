@@ -254,6 +254,56 @@ static void bytes_of_no_batch_are_refused(void **state)
     batch_fini(&again);
 }
 
+static void of_a_new_key_a_delete_leaves_nothing(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    batch_put_new(&b, STR("a"));
+    batch_put(&b, STR("a"), STR("1"));
+    batch_put(&b, STR("b"), STR("2"));
+    batch_delete(&b, STR("a"));
+    assert_null(batch_find(&b, STR("a")));
+    expect(&b, "b", "2");
+    assert_int_equal(b.count, 1);
+    assert_int_equal(b.bytes, 2);
+    /* What was stored before must go, whatever is said of the key after its delete. */
+    batch_delete(&b, STR("c"));
+    batch_put_new(&b, STR("c"));
+    batch_put(&b, STR("c"), STR("3"));
+    batch_delete(&b, STR("c"));
+    expect(&b, "c", NULL);
+    batch_fini(&b);
+}
+
+static void many_new_keys_go_and_the_others_are_found(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    char key[16];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3000; i++) {
+            snprintf(key, sizeof key, "key-%d", i);
+            if (i % 3)
+                batch_put_new(&b, str_from(key));
+            batch_put(&b, str_from(key), str_from(key));
+        }
+        for (int i = 0; i < 3000; i += 2) {
+            snprintf(key, sizeof key, "key-%d", i);
+            batch_delete(&b, str_from(key));
+        }
+        for (int i = 0; i < 3000; i++) {
+            snprintf(key, sizeof key, "key-%d", i);
+            if (i % 2 == 0 && i % 3)
+                assert_null(batch_find(&b, str_from(key)));
+            else
+                expect(&b, key, i % 2 ? key : NULL);
+        }
+        assert_int_equal(b.count, 2000);
+        batch_reset(&b);
+    }
+    batch_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +316,8 @@ int main(void)
         cmocka_unit_test(a_burst_gives_its_memory_back),
         cmocka_unit_test(a_value_larger_than_a_block_lies_beside_small_ones),
         cmocka_unit_test(many_keys_that_differ_in_kind_only_are_told_apart),
+        cmocka_unit_test(of_a_new_key_a_delete_leaves_nothing),
+        cmocka_unit_test(many_new_keys_go_and_the_others_are_found),
         cmocka_unit_test(random_operations_agree_with_a_model),
         cmocka_unit_test(a_batch_comes_back_from_its_bytes),
         cmocka_unit_test(bytes_of_no_batch_are_refused),

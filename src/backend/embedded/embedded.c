@@ -12,6 +12,7 @@
 #include "base/must.h"
 
 #define DUE_PER_TURN       1000
+#define TRIM_PER_TURN      4000 /* of jobs that need not be read; of others a quarter */
 #define SETTLE_PER_TURN    1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
@@ -344,6 +345,8 @@ static struct err advance(struct embedded *b)
     TRY(embedded_intake_step(b));
     embedded_successes_step(b);
     bool more;
+    TRY(engine_trim(b->engine, b->now, TRIM_PER_TURN, &more));
+    b->more_due |= more;
     TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
     b->more_due |= more;
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;

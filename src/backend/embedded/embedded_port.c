@@ -226,9 +226,22 @@ static void put_state(void *ctx, struct id id, const struct job_state *state)
     record_put_state(&b->building->batch, id, state);
 }
 
+static void put_new(struct embedded *b, struct record_key key)
+{
+    batch_put_new(&b->building->batch, record_key_view(&key));
+}
+
+static void put_first_state(void *ctx, struct id id, const struct job_state *state)
+{
+    put_new(ctx, record_state_key(id));
+    put_state(ctx, id, state);
+}
+
+/* A run is recorded once, when it has ended. */
 static void put_run(void *ctx, struct id id, const struct run *run)
 {
     struct embedded *b = ctx;
+    put_new(b, record_run_key(id, run->index));
     record_put_run(&b->building->batch, id, run);
 }
 
@@ -304,6 +317,7 @@ struct port embedded_port(struct embedded *b)
         .put_job = put_job,
         .rewrite_job = rewrite_job,
         .put_state = put_state,
+        .put_first_state = put_first_state,
         .put_run = put_run,
         .put_note = put_note,
         .delete_note = delete_note,
