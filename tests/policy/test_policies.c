@@ -211,9 +211,9 @@ static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
 {
     (void)state;
     static const char *const bodies[] = {"", "{", "[]", "{\"kind\": \"RetryPolicy\"}",
-                                         "{\"apiVersion\": \"tenax.dev/v1\", \"kind\": "
-                                         "\"RetryPolicy\", \"metadata\": {\"name\": \"else\"}, "
-                                         "\"spec\": {\"defaultAction\": \"Retry\"}}"};
+                                         ("{\"apiVersion\": \"tenax.dev/v1\", \"kind\": "
+                                          "\"RetryPolicy\", \"metadata\": {\"name\": \"else\"}, "
+                                          "\"spec\": {\"defaultAction\": \"Retry\"}}")};
     for (size_t i = 0; i < COUNT(bodies); i++) {
         struct resource_view *view;
         size_t n;

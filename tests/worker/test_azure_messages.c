@@ -92,8 +92,8 @@ static void what_is_no_list_is_refused(void **state)
         "<QueueMessagesList>",
         "<QueueMessagesList></x>",
         "<QueueMessagesList><QueueMessage></QueueMessage></QueueMessagesList>",
-        "<QueueMessagesList><QueueMessage><MessageId>i</MessageId></QueueMessage>"
-        "</QueueMessagesList>",
+        ("<QueueMessagesList><QueueMessage><MessageId>i</MessageId></QueueMessage>"
+         "</QueueMessagesList>"),
         "<QueueMessagesList>&bad;</QueueMessagesList>",
         "<QueueMessagesList>\xff</QueueMessagesList>",
     };
