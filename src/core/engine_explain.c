@@ -300,7 +300,7 @@ static void write_fallback(struct buf *b, const struct verdict_rules *rules, con
     const struct {
         enum retry_fallback what;
         const char *whose;
-    } levels[] = {{job->options.when_no_policy, "its when_no_policy"},
+    } levels[] = {{(enum retry_fallback)job->options.when_no_policy, "its when_no_policy"},
                   {rules->when_no_policy, "the when_no_policy of its queue"},
                   {rules->settings->when_no_policy, "whenNoPolicy"}};
     size_t i = 0;
