@@ -304,9 +304,17 @@ struct err api_check_body(const struct http_request *req)
     return bad_media(req->content_type);
 }
 
+/* What pages may send to anybody without asking first is refused even without a body; but for the
+ * type that curl gives to an empty one. */
+static bool is_of_forms(struct str type)
+{
+    static const char *const names[] = {"text/plain", "multipart/form-data", NULL};
+    return type.len && is_one_of(essence(type), names);
+}
+
 struct err api_check_media(const struct http_request *req)
 {
-    if (req->body.len && !is_json(req->content_type))
+    if (req->body.len ? !is_json(req->content_type) : is_of_forms(req->content_type))
         return bad_media(req->content_type);
     struct str accept = req->accept;
     if (accept.len && !mentions(accept, STR("json")) && !mentions(accept, STR("*/*")) &&

@@ -94,6 +94,15 @@ describe('a page of another origin', () => {
             { ...JSON_TYPE, 'content-encoding': 'identity' }, JOB)).status, 201);
     });
 
+    it('cannot_act_without_a_body_either', async () => {
+        const { id } = await server.enqueue({ queue: queueName() });
+        for (const type of ['text/plain', 'text/plain;charset=UTF-8', 'multipart/form-data; boundary=x'])
+            for (const target of ['/reset', `/jobs/${id}/cancel`, '/jobs/retry', '/jobs/claim', '/jobs/take'])
+                assertError(await ask(server.url(), target === '/jobs/take' ? 'GET' : 'POST', target,
+                    { 'content-type': type }), 415, 'unsupported_media_type');
+        assert.equal((await server.job(id)).status, 'ready');
+    });
+
     it('is_told_from_one_of_this_server', async () => {
         const { host } = new URL(server.url());
         for (const headers of [{}, { origin: `http://${host}` }, { 'sec-fetch-site': 'none' },
