@@ -7,6 +7,7 @@
 
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "client/client.h"
 #include "client/view.h"
 
@@ -173,7 +174,7 @@ static void write_strategy_of(const struct budgets_args *args, const struct opti
     buf_byte(b, '}');
 }
 
-static int set(struct client *c, const char *path, const struct budgets_args *args,
+static int set(struct client *c, const char *path, const char *key, const struct budgets_args *args,
                const struct options *o)
 {
     bool found;
@@ -194,6 +195,8 @@ static int set(struct client *c, const char *path, const struct budgets_args *ar
     code = client_ask(c, found ? "PATCH" : "POST", path);
     if (code == CLI_OK)
         show_answer(c);
+    if (code == CLI_OK && !found)
+        unknown_budget_warn(c, key);
     return code;
 }
 
@@ -234,7 +237,7 @@ static int act(struct client *c, const struct budgets_args *args, const struct o
     buf_lit(&path, "/budgets");
     client_segment(&path, str_from(o->rest[1]));
     if (is(o, "set")) {
-        code = set(c, client_path(&path), args, o);
+        code = set(c, client_path(&path), o->rest[1], args, o);
     } else if (is(o, "show")) {
         code = client_ask(c, "GET", client_path(&path));
         if (code == CLI_OK)

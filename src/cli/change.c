@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/filter.h"
+#include "cli/unknown.h"
 #include "client/jobtext.h"
 #include "cli/apply.h"
 #include "client/view.h"
@@ -258,6 +259,13 @@ static int ask_first(struct client *c, const struct change *ch, struct change_ar
     return CLI_REFUSED;
 }
 
+/* Whether no job was meant. */
+static bool is_zero(struct str answer, const struct change *ch, const struct change_args *args)
+{
+    int64_t n = 1;
+    return !args->canary && view_int(answer, args->dry_run ? "count" : ch->number, &n) && n == 0;
+}
+
 static int change_many(struct client *c, const struct change *ch, struct change_args *args)
 {
     int code = ask_first(c, ch, args);
@@ -296,6 +304,8 @@ static int change_many(struct client *c, const struct change *ch, struct change_
         if (operation.len)
             printf("tenax operations %.*s --undo\n", STR_ARG(operation));
     }
+    if (c->args.output != CLIENT_JSON && is_zero(answer, ch, args))
+        unknown_queues_warn(c, ch->page->name, args->filter.queue);
     return CLI_OK;
 }
 

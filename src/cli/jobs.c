@@ -4,6 +4,7 @@
 #include "client/client.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
+#include "cli/unknown.h"
 #include "client/jobtext.h"
 #include "client/view.h"
 
@@ -89,7 +90,7 @@ static void next_page(struct client *c, struct buf *path)
 }
 
 /* JSON is written page by page, so that a million jobs need no memory. */
-static int list_jobs(struct client *c, struct buf *path, bool all)
+static int list_jobs(struct client *c, struct buf *path, const struct jobs_args *args)
 {
     struct table t;
     struct buf out = {0};
@@ -103,13 +104,15 @@ static int list_jobs(struct client *c, struct buf *path, bool all)
         n += take_page(c, &t, &out);
         next_page(c, path);
         subcommand_print(stdout, &out);
-    } while (all && path->len && !ferror(stdout));
+    } while (args->all && path->len && !ferror(stdout));
     if (n && c->args.output == CLIENT_TABLE)
         table_write(&t, &out, c->colour, c->width);
     subcommand_print(stdout, &out);
     fflush(stdout);
     if (code == CLI_OK && c->args.output == CLIENT_TABLE && (!n || path->len))
         fputs(n ? "There are more; --all shows them.\n" : "There are no such jobs.\n", stderr);
+    if (code == CLI_OK && c->args.output == CLIENT_TABLE && !n)
+        unknown_queues_warn(c, "jobs", args->filter.queue);
     table_fini(&t);
     buf_fini(&out);
     return code;
@@ -139,7 +142,7 @@ int jobs_main(int argc, char **argv)
     filter_query(&path, &args.filter, c.now);
     client_query(&path, "order", args.order ? "desc" : "asc");
     client_query(&path, "limit", limit);
-    code = list_jobs(&c, &path, args.all);
+    code = list_jobs(&c, &path, &args);
     buf_fini(&path);
     client_close(&c);
     return code;

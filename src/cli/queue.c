@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "client/input.h"
 #include "client/view.h"
 
@@ -188,61 +189,12 @@ static int ask(struct client *c, const char *method, const char *name)
     return code;
 }
 
-/* --- a queue that nobody knows yet: perhaps its name is a typing error --- */
-
-static bool is_empty(struct str queue)
-{
-    static const char *const statuses[] = {"blocked",   "scheduled", "ready",
-                                           "in_flight", "completed", "dead"};
-    struct str jobs = view_get(queue, "jobs");
-    int64_t n;
-    for (size_t i = 0; i < COUNT(statuses); i++)
-        if (!view_int(jobs, statuses[i], &n) || n > 0)
-            return false;
-    return true;
-}
-
-/* False also if that cannot be known. */
-static bool is_unknown(struct client *c, const char *name)
-{
-    struct buf path = {0};
-    buf_lit(&path, "/queues");
-    client_segment(&path, str_from(name));
-    enum call_result r = call_wait(&c->call, "GET", client_path(&path), c->args.timeout);
-    buf_fini(&path);
-    struct str queue = client_answer(c);
-    return r == CALL_DONE && str_eq(view_get(queue, "configured"), STR("false")) && is_empty(queue);
-}
-
-static void warn_of_unknown(struct client *c, const char *name)
-{
-    struct arena a = {0};
-    struct buf words = {0};
-    struct str one;
-    if (call_wait(&c->call, "GET", "/queues?details=true&limit=1000", c->args.timeout) == CALL_DONE)
-        for (struct view_list l = view_list(view_get(client_answer(c), "queues"));
-             view_next(&l, &one);) {
-            struct str known = view_text(&a, one, "name");
-            if (!str_eq(known, str_from(name)))
-                buf_print(&words, "%.*s|", STR_ARG(known));
-        }
-    buf_byte(&words, '\0');
-    struct str near = options_closest(name, words.at);
-    fprintf(stderr, "tenax queue: there was no queue '%s' until now: no job is in it", name);
-    if (near.len)
-        fprintf(stderr, "; did you mean '%.*s'?\n", STR_ARG(near));
-    else
-        fputs("; `tenax queues` lists those that there are\n", stderr);
-    buf_fini(&words);
-    arena_fini(&a);
-}
-
 /* Changes take effect for a queue that is to come, too; but that is said. */
 static int change(struct client *c, const char *name)
 {
     struct buf changes = c->call.body;
     c->call.body = (struct buf){0};
-    bool unknown = is_unknown(c, name);
+    bool unknown = unknown_queue(c, name);
     c->call.body = changes;
     int code = ask(c, "PATCH", name);
     if (code != CLI_OK)
@@ -250,7 +202,7 @@ static int change(struct client *c, const char *name)
     client_print_answer(c);
     c->call.body.len = 0;
     if (unknown)
-        warn_of_unknown(c, name);
+        unknown_queue_warn(c, "queue", name);
     return CLI_OK;
 }
 

@@ -542,6 +542,23 @@ describe('tenax jobs, job and queues', () => {
         await tenax(['queue', 'letters', '--delete']);
     });
 
+    it('say_that_a_queue_in_which_nothing_was_found_is_unknown', async () => {
+        for (const [args, none] of [[['jobs'], 'no such jobs'], [['retry'], ''], [['delete'], ''], [['cancel'], '']]) {
+            const typo = await tenax([...args, '--queue', 'a,ab', '--type', 'none-of-this']);
+            assert.match(typo.stderr, new RegExp(`${none}[^]*^tenax ${args[0]}: there is no queue 'ab'; .tenax queues. lists`, 'm'));
+            const known = await tenax([...args, '--queue', 'a', '--type', 'none-of-this']);
+            assert.doesNotMatch(known.stderr, /no queue/);
+        }
+        const found = await tenax(['jobs', '--queue', 'a,ab']);
+        assert.equal(found.stderr, '', 'it is no error where there are jobs');
+        await tenax(['budgets', 'set', 'images', '--allocation', '3']);
+        const near = await tenax(['budgets', 'set', 'imagse', '--allocation', '3']);
+        assert.match(near.stderr, /'imagse' is new; there is also 'images'/);
+        assert.equal((await tenax(['budgets', 'set', 'imagse', '--allocation', '4'])).stderr, '');
+        for (const key of ['images', 'imagse'])
+            await tenax(['budgets', 'delete', key]);
+    });
+
     it('list_all_or_those_that_match', async () => {
         const ids = async (...args) => {
             const { stdout } = await tenax(['jobs', ...args]);
