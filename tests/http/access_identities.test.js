@@ -229,12 +229,11 @@ describe('a JSON Web Token', { concurrency: 3 }, () => {
         const headers = bearer(jwt(ec, one.claims()));
         await ready(server, headers.authorization.slice(7));
         const { json: { id } } = await as('admin').post('/jobs', { queue: 'mail-a', type: 't', payload: 1 });
-        const stream = await server.take('?queue=mail-a', headers);
-        await stream.next();
+        const claimed = await server.post('/jobs/claim', { queues: ['mail-a'], worker: 'w' }, headers);
+        const [{ token }] = claimed.json.jobs;
         server.child.kill('SIGHUP');
         await until(() => /has been read again/.test(server.stderr), 'read again');
-        assert.equal((await server.post(`/jobs/${id}/success`, {}, headers)).status, 204);
-        stream.close();
+        assert.equal((await server.post(`/jobs/${id}/success`, { token }, headers)).status, 204);
     });
 });
 
