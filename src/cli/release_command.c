@@ -41,9 +41,9 @@ const struct subcommand release_command = {
     .summary = "give a job in flight back to its queue, at once or for later",
     .about = "For workers that are scripts: the run ends and does not count, and the job is ready "
              "again, or scheduled for the time given.",
-    .examples =
-        "  tenax release 03fr82s077azjmurys29qjch4 --run-token 2f1b5c0e9d3a4788\n"
-        "  tenax release 03fr82s077azjmurys29qjch4 --run-token 2f1b5c0e9d3a4788 --delay 10m\n",
+    .examples = "  id=03fr82s077azjmurys29qjch4 token=2f1b5c0e9d3a4788\n"
+                "  tenax release $id --run-token $token\n"
+                "  tenax release $id --run-token $token --delay 10m\n",
     .options = options,
 };
 

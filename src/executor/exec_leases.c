@@ -103,6 +103,8 @@ static void read_job(struct executor *x, struct exec_run *r, struct str job, str
     struct str gang = view_get(job, "gang");
     if (token.len == EXEC_TOKEN_LEN)
         memcpy(r->token, token.at, EXEC_TOKEN_LEN);
+    if (r->report && !*r->report->token)
+        memcpy(r->report->token, r->token, sizeof r->token);
     (void)view_int(job, "dequeued_at", &r->taken_at);
     r->queue = queue_of(x, view_text(a, job, "queue"));
     if (gang.len)
@@ -407,9 +409,10 @@ static void on_renewed(void *ctx, const struct remote_answer *a)
         return;
     r->renewing = false;
     if (a->result == CALL_DONE || a->result == CALL_REFUSED) {
+        bool unknown = a->result == CALL_REFUSED && !*r->token; /* it comes with the list of ours */
         r->adopted = false;
         r->renew_tries = 0;
-        r->renew_at = renew_at(x, a->sent);
+        r->renew_at = unknown ? when_after(when_mono(), (span){1000}) : renew_at(x, a->sent);
     } else if (a->result == CALL_GONE) {
         r->adopted = false;
         exec_runs_lose(x, r, "its lease is lost");

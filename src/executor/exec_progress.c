@@ -141,8 +141,10 @@ static void tell(struct executor *x, struct exec_run *r)
     id_format(r->job, job);
     snprintf(path, sizeof path, "/jobs/%.25s/progress", job);
     buf_print(&note, "%s%s%s", exec_plan_pod_name(phase), *words ? ": " : "", words);
-    buf_print(&body, "{\"run\":%" PRId64 ",\"progress\":{\"value\":0%s,\"note\":", r->run,
-              event ? ",\"event\":true" : "");
+    buf_print(&body, "{\"run\":%" PRId64, r->run);
+    if (*r->token)
+        buf_print(&body, ",\"token\":\"%s\"", r->token);
+    buf_print(&body, ",\"progress\":{\"value\":0%s,\"note\":", event ? ",\"event\":true" : "");
     json_write_string(&body, buf_view(&note));
     buf_lit(&body, "}}");
     r->telling = true;

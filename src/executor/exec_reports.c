@@ -383,6 +383,28 @@ static void tell_end(struct executor *x, struct exec_report *p)
     buf_fini(&b);
 }
 
+/* Without what the server refused. */
+static void write_plain(const struct exec_report *p, struct buf *b)
+{
+    buf_print(b, "{\"run\":%" PRId64, p->run);
+    if (*p->token)
+        buf_print(b, ",\"token\":\"%s\"", p->token);
+    if (p->verb == verbs[1])
+        buf_lit(b, ",\"message\":\"the pod failed; the report about it was refused by the server\","
+                   "\"error_type\":\"PodFailed\"");
+    buf_byte(b, '}');
+}
+
+/* As it was decided; the token may have become known since. */
+static void write_kept(const struct exec_report *p, struct buf *b)
+{
+    struct str body = view_get(journal_text(p->record), "body");
+    bool later = *p->token && !view_get(body, "token").len;
+    if (later)
+        buf_print(b, "{\"token\":\"%s\",", p->token);
+    buf_add(b, body.at + later, body.len - later);
+}
+
 static void deliver(struct executor *x, struct exec_report *p)
 {
     struct buf b = {0};
@@ -394,15 +416,10 @@ static void deliver(struct executor *x, struct exec_report *p)
         postpone(x, p);
         return;
     }
-    if (p->plain && p->verb == verbs[1])
-        buf_print(&b,
-                  "{\"run\":%" PRId64 ",\"message\":\"the pod failed; the report about it was "
-                  "refused by the server\",\"error_type\":\"PodFailed\"}",
-                  p->run);
-    else if (p->plain)
-        buf_print(&b, "{\"run\":%" PRId64 "}", p->run);
+    if (p->plain)
+        write_plain(p, &b);
     else
-        buf_str(&b, view_get(journal_text(p->record), "body"));
+        write_kept(p, &b);
     post(x, p, "POST", p->verb, buf_view(&b), on_sent);
     buf_fini(&b);
 }
@@ -419,6 +436,9 @@ static bool is_next_of_job(const struct executor *x, const struct exec_report *p
 static bool is_due(const struct executor *x, const struct exec_report *p)
 {
     if (p->sending || !p->record->kept || p->held_back || !is_next_of_job(x, p))
+        return false;
+    /* Who asks which of the jobs are ours is told the token. */
+    if (!p->delivered && !*p->token && !x->claims.adopted)
         return false;
     return !p->delivered || (p->preempted && p->ended && *p->token);
 }
