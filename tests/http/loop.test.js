@@ -146,6 +146,11 @@ function claimAll(server, queue, count) {
         `{"queues":["${queue}"],"count":${count},"lease_ms":600000}`);
 }
 
+// The jobs, each with its token.
+async function claimed(server, queue, count) {
+    return JSON.parse(await claimAll(server, queue, count)).jobs;
+}
+
 describe('the loop is held up by no hand-out and no report', () => {
     const server = useServer();
 
@@ -180,17 +185,18 @@ describe('the loop is held up by no hand-out and no report', () => {
 
     it('with_a_large_failure', async () => {
         const [id] = await enqueue(server, 1, '"queue":"f"');
-        await claimAll(server, 'f', 1);
+        const [{ token }] = await claimed(server, 'f', 1);
         await watch(server, 'failure', () => expect(200, server, 'POST', `/jobs/${id}/failure`,
-            `{"message":"${'m'.repeat(BODY_MAX / 2 - 100)}","backtrace":"${'b'.repeat(BODY_MAX / 2 - 100)}"}`));
+            `{"token":"${token}","message":"${'m'.repeat(BODY_MAX / 2 - 100)}",` +
+            `"backtrace":"${'b'.repeat(BODY_MAX / 2 - 100)}"}`));
         await watch(server, 'its errors', () => expect(200, server, 'GET', `/jobs/${id}/errors`));
     });
 
     it('of_a_job_with_very_many_runs', async () => {
         const [id] = await enqueue(server, 1, '"queue":"r"');
         for (let i = 0; i < 5000; i++) {
-            await claimAll(server, 'r', 1);
-            await expect(204, server, 'POST', `/jobs/${id}/release`);
+            const [{ token }] = await claimed(server, 'r', 1);
+            await expect(204, server, 'POST', `/jobs/${id}/release`, `{"token":"${token}"}`);
         }
         for (const query of ['runs?limit=2000', 'runs?limit=2000&order=desc', 'errors', 'runs?from=4000'])
             await watch(server, query, () => expect(200, server, 'GET', `/jobs/${id}/${query}`));
@@ -309,9 +315,9 @@ describe('the loop is held up by no other kind of request', () => {
             await expect(200, server, 'PUT', '/retry-policies/p', policy('p', Array.from({ length: 20 },
                 (_, i) => ({ action: 'Retry', onTerminationMessage: { pattern: `${text}(?!${i}z)` } }))));
             const [id] = await enqueue(server, 1, '"queue":"pat","retry_policies":["p"],"retry_limit":0');
-            await claimAll(server, 'pat', 1);
+            const [{ token }] = await claimed(server, 'pat', 1);
             await watch(server, `a failure that ${text} cannot decide`, () =>
-                expect(200, server, 'POST', `/jobs/${id}/failure`, JSON.stringify({ message: 'm',
+                expect(200, server, 'POST', `/jobs/${id}/failure`, JSON.stringify({ token, message: 'm',
                     termination_message: 'a'.repeat(60000) + '0123456789 b c d' })));
         }
         await expect(200, server, 'PUT', '/settings/retry', '{"enabled":false}');
@@ -325,14 +331,13 @@ describe('the loop is held up by no other kind of request', () => {
             await expect(201, server, 'POST', '/retry-policies', policy(`q${i}`, [{ action: 'Retry',
                 onExitCodes: { operator: 'In', values: [i % 255 + 1] } }]));
         await watch(server, 'all 1000 policies', () => expect(200, server, 'GET', '/retry-policies'));
-        const ids = await enqueue(server, 200, '"queue":"pol","retry_limit":3');
-        await claimAll(server, 'pol', 200);
-        for (const id of ids)
+        await enqueue(server, 200, '"queue":"pol","retry_limit":3');
+        for (const { id, token } of await claimed(server, 'pol', 200))
             await expect(200, server, 'POST', `/jobs/${id}/failure`, JSON.stringify({
-                message: 'm', termination_message: 'a'.repeat(60000), kill: true }));
+                token, message: 'm', termination_message: 'a'.repeat(60000), kill: true }));
         await watch(server, 'simulate 256 patterns over 200 failures', () =>
             expect(200, server, 'POST', '/retry-policies/simulate', JSON.stringify({
-                policies: [JSON.parse(policy('p', rules))], where: { queues: ['pol'] } })));
+                policies: [JSON.parse(policy('p', rules))], queues: ['pol'] })));
     });
 
     it('of_batched_jobs', async () => {
