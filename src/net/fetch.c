@@ -547,7 +547,7 @@ static void use_method(struct fetch *r, const struct fetch_spec *spec)
             send_once(r, spec->body);
         else
             curl_easy_setopt(r->easy, CURLOPT_COPYPOSTFIELDS, spec->body.len ? spec->body.at : "");
-        /* "Expect: 100-continue" would cost large bodies a round trip; an empty one would be a form. */
+        /* Without these libcurl would wait for "100 Continue", or call an empty body a form. */
         r->headers = curl_slist_append(r->headers, spec->body.len ? "Expect:" : "Content-Type:");
     } else if (strcmp(spec->method, "HEAD") == 0) {
         curl_easy_setopt(r->easy, CURLOPT_NOBODY, 1L);
