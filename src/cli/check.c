@@ -3,6 +3,7 @@
 /* tenax check DIR: reads a root directory that no server is using and reports its faults; with
  * --salvage also what of a damaged log would be lost, and writes the rest. */
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -194,11 +195,10 @@ static void name_lost(struct check *c)
         print_range(&what, first, last);
         buf_lit(&what, " of the log cannot be read");
         if (before)
-            buf_print(&what, ": segment-%06llu from byte %llu on",
-                      (unsigned long long)before->segment,
-                      (unsigned long long)(before->at + before->size));
+            buf_print(&what, ": segment-%06" PRIu64 " from byte %" PRIu64 " on", before->segment,
+                      before->at + before->size);
         if (last < c->survey.last)
-            buf_print(&what, "; batch %llu behind it can", (unsigned long long)(last + 1));
+            buf_print(&what, "; batch %" PRIu64 " behind it can", last + 1);
         buf_byte(&what, '\0');
         c->counts.problems++;
         on_problem(c, &(struct audit_problem){.kind = AUDIT_LOST, .what = what.at});
