@@ -112,7 +112,7 @@ struct err record_read_kv(struct str value, struct kv_entry *e)
     size_t left = r.bad ? 0 : reader_left(&r);
     const char *at = reader_bytes(&r, "value", left);
     e->value = (struct str){at ? at : "", left};
-    if (e->version == 0 || left > KV_VALUE_MAX)
+    if (e->version == 0) /* how long it may be is for the writer to say */
         reader_fault(&r, "value");
     return record_finish(&r, "key-value");
 }

@@ -232,6 +232,29 @@ static void a_key_is_forgotten_when_its_time_is_over(void **state)
     assert_int_equal(entries(y), 0);
 }
 
+/* The answer is longer than what front ends may keep in an entry. */
+static void a_key_of_very_many_jobs_is_forgotten_like_others(void **state)
+{
+    Y;
+    enum { SPECS = 2000 };
+    static struct enqueue specs[SPECS];
+    struct idempotency once = once_of("k", 1);
+    struct answer a, b;
+    for (int i = 0; i < SPECS; i++)
+        specs[i] = yard_spec("q");
+    send(y, specs, SPECS, &once, &a);
+    yard_settle(y);
+    send(y, specs, SPECS, &once, &b);
+    yard_settle(y);
+    assert_ok(b.err);
+    assert_int_equal(b.count, SPECS);
+    assert_int_equal(jobs(y), SPECS);
+    assert_int_equal(entries(y), 1);
+    yard_turn_after(y, HOUR.ms);
+    yard_settle(y);
+    assert_int_equal(entries(y), 0);
+}
+
 static void without_a_retention_keys_mean_nothing(void **state)
 {
     Y;
@@ -258,6 +281,7 @@ int main(void)
         ONCE(a_payload_is_folded_once),
         ONCE(a_refused_request_may_be_sent_again),
         ONCE(a_key_is_forgotten_when_its_time_is_over),
+        ONCE(a_key_of_very_many_jobs_is_forgotten_like_others),
         ONCE(without_a_retention_keys_mean_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

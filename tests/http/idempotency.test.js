@@ -46,6 +46,14 @@ describe('an Idempotency-Key', () => {
         assert.equal(await count(server, body.queue), 1);
     });
 
+    it('is_kept_with_an_answer_of_any_length', async () => {
+        const [key, queue] = [newKey(), queueName()];
+        const body = { jobs: Array.from({ length: 3000 }, () => specOf({ queue })) };
+        const first = await post(server, body, key, '/jobs/bulk');
+        assertReplayed(await post(server, body, key, '/jobs/bulk'), first);
+        assert.equal(await count(server, queue), 3000);
+    });
+
     it('is_answered_even_if_the_job_is_gone', async () => {
         const [key, body] = [newKey(), specOf()];
         const first = await post(server, body, key);
