@@ -286,6 +286,14 @@ static struct err check_signed(struct access *a, const struct access_request *r,
     return err_none();
 }
 
+struct access_identity access_anonymous(const struct access *a)
+{
+    struct access_identity who = {.kind = ACCESS_ANONYMOUS, .expires = INSTANT_NONE};
+    if (!a->clients)
+        who.scopes = everything;
+    return who;
+}
+
 struct err access_check(struct access *a, const struct access_request *r, instant now,
                         struct arena *mem, struct access_identity *who,
                         char challenge[ACCESS_CHALLENGE_MAX])
@@ -298,9 +306,7 @@ struct err access_check(struct access *a, const struct access_request *r, instan
     } else if (bewit || r->authorization.len > 0) {
         err = check_signed(a, r, bewit, now, mem, who, challenge);
     } else {
-        *who = (struct access_identity){.kind = ACCESS_ANONYMOUS, .expires = INSTANT_NONE};
-        if (!a->clients)
-            who->scopes = everything;
+        *who = access_anonymous(a);
         return err_none();
     }
     if (err.code != ERR_OK && err_status(err.code) == 401 && challenge[0] == '\0')

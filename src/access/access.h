@@ -85,6 +85,10 @@ NODISCARD struct err access_check(struct access *a, const struct access_request 
                                   struct arena *mem, struct access_identity *who,
                                   char challenge[ACCESS_CHALLENGE_MAX]);
 
+/* Whoever sends a request without credentials: it may do everything as long as there are no
+ * clients. */
+struct access_identity access_anonymous(const struct access *a);
+
 /* ERR_FORBIDDEN if the identity's scopes do not satisfy the expression. why (NULL: not wanted) then
  * gets a text of several lines that names the client, what is missing and what is required. */
 NODISCARD struct err access_require(const struct access_identity *who, const struct scope_expr *e,

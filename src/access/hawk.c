@@ -193,6 +193,14 @@ bool hawk_has_bewit(struct str query)
     return find_bewit(query) > 0;
 }
 
+bool hawk_is_signed(struct str authorization, struct str query)
+{
+    static const char scheme[] = "hawk ";
+    size_t n = sizeof scheme - 1;
+    return hawk_has_bewit(query) ||
+           (authorization.len >= n && strncasecmp(authorization.at, scheme, n) == 0);
+}
+
 static struct err bad_bewit(const char *why)
 {
     return err_make(ERR_BAD_CREDENTIALS, "the bewit is malformed: %s", why);

@@ -38,6 +38,8 @@ struct hawk_attributes {
  * allow. */
 NODISCARD struct err hawk_parse_header(struct str value, struct hawk_attributes *h);
 
+/* Whether a request is signed at all, rightly or not: by a header of Hawk's, or by a bewit. */
+bool hawk_is_signed(struct str authorization, struct str query);
 /* Whether the query has a bewit. */
 bool hawk_has_bewit(struct str query);
 /* Removes the bewit from target->query and parses it. The rest of the query lives in the arena.

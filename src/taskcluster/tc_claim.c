@@ -351,7 +351,7 @@ static void on_task_claimed(void *ctx, const struct reply *r)
     case ERR_UNPROCESSABLE:
     case ERR_STALE:
         tc_fail(c, TC_REQUEST_CONFLICT, "Run %u of task `%.*s` cannot be claimed: %s.",
-                tc_param_run(c), STR_ARG(id), r->err.msg);
+                tc_param_run(c), STR_ARG(id), tc_task_words(c, &r->err));
         break;
     default:
         tc_fail_err(c, &r->err);

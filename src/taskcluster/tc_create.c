@@ -150,7 +150,7 @@ static void on_found(void *ctx, const struct reply *r)
     struct creation *n = ctx;
     struct str ids;
     if (r->err.code == ERR_NOT_FOUND) {
-        tc_fail(n->call, TC_INPUT_ERROR, "task.dependencies: %s", r->err.msg);
+        tc_fail(n->call, TC_INPUT_ERROR, "task.dependencies: %s", tc_task_words(n->call, &r->err));
         return;
     }
     if (r->err.code != ERR_OK) {

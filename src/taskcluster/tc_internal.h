@@ -164,6 +164,9 @@ void tc_fail_access(struct tc_call *c, const struct err *err, const char *challe
 void tc_fail_extra(struct tc_call *c, enum tc_code code, const struct err *err, const char *extra);
 /* With an error of the backend, which has no better name in this API. */
 void tc_fail_err(struct tc_call *c, const struct err *err);
+/* The message of an error of the backend's, which speaks of jobs, in words of tasks. In the arena.
+ */
+const char *tc_task_words(struct tc_call *c, const struct err *err);
 void tc_fail_no_task(struct tc_call *c, struct str task_id);
 
 /* A reply_fn for what nobody waits for. */

@@ -48,14 +48,16 @@ struct tc_message *tc_mailbox_add(struct tc_mailbox *b, const struct tc_message 
     own->number = b->numbers++;
     strmap_put(&b->by_id, tc_message_id(own), own);
     strmap_put(&b->by_run, run_key(own), own);
-    btree_put(&b->by_visible, entry_of(own, own->visible_at));
+    if (!own->deleted)
+        btree_put(&b->by_visible, entry_of(own, own->visible_at));
     btree_put(&b->by_expiry, entry_of(own, own->expires));
     return own;
 }
 
 void tc_mailbox_remove(struct tc_mailbox *b, struct tc_message *m)
 {
-    must(btree_remove(&b->by_visible, entry_of(m, m->visible_at), NULL));
+    if (!m->deleted)
+        must(btree_remove(&b->by_visible, entry_of(m, m->visible_at), NULL));
     must(btree_remove(&b->by_expiry, entry_of(m, m->expires), NULL));
     must(strmap_remove(&b->by_id, tc_message_id(m)) == m);
     /* Two servers' worth of messages for one run cannot be, but a stored one may be read late. */
@@ -64,9 +66,16 @@ void tc_mailbox_remove(struct tc_mailbox *b, struct tc_message *m)
     free(m);
 }
 
+void tc_mailbox_bury(struct tc_mailbox *b, struct tc_message *m)
+{
+    must(!m->deleted && btree_remove(&b->by_visible, entry_of(m, m->visible_at), NULL));
+    m->deleted = true;
+}
+
 struct tc_message *tc_mailbox_find(const struct tc_mailbox *b, struct str id)
 {
-    return strmap_get(&b->by_id, id);
+    struct tc_message *m = strmap_get(&b->by_id, id);
+    return m && !m->deleted ? m : NULL;
 }
 
 bool tc_mailbox_has(const struct tc_mailbox *b, struct str task_id, uint32_t run)

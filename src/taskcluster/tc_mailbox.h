@@ -29,6 +29,7 @@ struct tc_message {
     uint32_t count;   /* how often it was handed out */
     uint64_t receipt; /* of the last time */
     uint64_t number;  /* within its mailbox; decides ties of times */
+    bool deleted;     /* kept so that its run gets no other message */
 };
 
 /* Zeroed: empty. */
@@ -60,8 +61,11 @@ static inline struct str tc_message_task(const struct tc_message *m)
 /* Adds a message with an id that no other has; m is copied, but for its number. */
 struct tc_message *tc_mailbox_add(struct tc_mailbox *b, const struct tc_message *m);
 void tc_mailbox_remove(struct tc_mailbox *b, struct tc_message *m);
+/* Deletes a message whose run still waits: it is neither found nor handed out again, but
+ * tc_mailbox_has knows of it until its task's deadline. */
+void tc_mailbox_bury(struct tc_mailbox *b, struct tc_message *m);
 struct tc_message *tc_mailbox_find(const struct tc_mailbox *b, struct str id);
-/* Whether there is a message for that run. */
+/* Whether there is a message for that run, or was until it was buried. */
 bool tc_mailbox_has(const struct tc_mailbox *b, struct str task_id, uint32_t run);
 /* Fills in run and run_key. */
 void tc_message_name(struct tc_message *m, struct str task_id, uint32_t run);

@@ -43,6 +43,7 @@ static struct err read_size(struct json_cursor *c, struct arena *a, void *out)
 static const struct field fields[] = {
     OBJECT("projectId", field_text, project_id),
     OBJECT("uploadId", field_text, upload_id),
+    OBJECT("begun", field_bool, begun),
     OBJECT("finished", field_bool, finished),
     OBJECT("expires", field_instant, expires),
     OBJECT("uploadUntil", field_instant, upload_until),
@@ -59,6 +60,8 @@ static const struct field fields[] = {
 static void write_entry(struct buf *b, const struct tc_object *o)
 {
     buf_print(b, "{\"finished\":%s", o->finished ? "true" : "false");
+    if (o->begun)
+        buf_lit(b, ",\"begun\":true");
     INT_MEMBER(b, "expires", o->expires.ms);
     INT_MEMBER(b, "uploadUntil", o->upload_until.ms);
     TEXT_MEMBER(b, "projectId", o->project_id);

@@ -21,6 +21,7 @@ struct tc_object {
     enum tc_object_kind kind;
     struct str name;
     struct str project_id, upload_id; /* PLAIN */
+    bool begun;                       /* PLAIN: createUpload was called */
     bool finished;                    /* S3: always */
     instant expires, upload_until;    /* upload_until: unless it is finished before */
     struct str given256, given512;    /* the checksums that the client gave; empty: none */

@@ -233,15 +233,17 @@ static void write_entry(struct buf *b, const struct tc_message *m)
 {
     buf_print(b,
               "{\"task\":\"%.*s\",\"run\":%u,\"inserted\":%lld,\"visible\":%lld,\"count\":%u,"
-              "\"receipt\":\"%llu\"}",
+              "\"receipt\":\"%llu\"%s}",
               STR_ARG(tc_message_task(m)), m->run, (long long)m->inserted.ms,
-              (long long)m->visible_at.ms, m->count, (unsigned long long)m->receipt);
+              (long long)m->visible_at.ms, m->count, (unsigned long long)m->receipt,
+              m->deleted ? ",\"deleted\":true" : "");
 }
 
 struct stored {
     struct str task, receipt;
     int32_t run, count;
     instant inserted, visible;
+    bool deleted;
 };
 
 #define STORED(json, reader, member)                                                               \
@@ -256,12 +258,13 @@ static const struct field stored_fields[] = {
     STORED("visible", field_instant, visible),
     STORED("count", field_i32, count),
     STORED("receipt", field_text, receipt),
+    {.name = "deleted", .read = field_bool, .offset = offsetof(struct stored, deleted)},
 };
 
 static void restore(struct tc_mailbox *box, const struct kv_entry *e, struct arena *a)
 {
     struct json_cursor j = json_open(e->value);
-    struct stored s;
+    struct stored s = {0};
     struct tc_message m = {0};
     char receipt[24];
     if (e->key.len < TC_MESSAGE_ID_LEN ||
@@ -277,7 +280,8 @@ static void restore(struct tc_mailbox *box, const struct kv_entry *e, struct are
     m.expires = e->expires;
     m.count = (uint32_t)s.count;
     m.receipt = strtoull(receipt, NULL, 10);
-    if (!tc_mailbox_find(box, tc_message_id(&m)))
+    m.deleted = s.deleted;
+    if (!strmap_get(&box->by_id, tc_message_id(&m)))
         tc_mailbox_add(box, &m);
 }
 
@@ -535,27 +539,73 @@ static void refuse_delete(struct tc_call *c, int status, const char *code, const
     fail(c, status, code, words);
 }
 
-static void delete_now(struct poll *p)
+/* The message that may be deleted; NULL: it has answered. */
+static struct tc_message *find_deletable(struct poll *p)
 {
     struct tc_call *c = p->call;
     struct tc_message *m = tc_mailbox_find(p->box, tc_param(c, "messageId"));
     if (!m || m->expires.ms <= c->now.ms) {
         refuse_delete(c, 404, "MessageNotFound", "The specified message does not exist.");
-        return;
+        return NULL;
     }
     if (!receipt_fits(c, m)) {
         refuse_delete(c, 400, "PopReceiptMismatch",
                       "The specified pop receipt did not match the pop receipt for a dequeued "
                       "message.");
-        return;
+        return NULL;
     }
+    return m;
+}
+
+static void remove_message(struct poll *p, struct tc_message *m)
+{
+    struct tc_call *c = p->call;
     struct command cmd = {.kind = CMD_KV_REMOVE,
                           .kv = {.space = STR(MESSAGES), .key = entry_key(c, p->name, m)},
                           .done = on_deleted,
                           .ctx = c};
     tc_mailbox_remove(p->box, m);
-    c->tc->polled.deleted++;
     backend_submit(c->tc->backend, &cmd);
+}
+
+/* The run is still pending, so whoever looks for messages next would make another one for it, and
+ * after a restart nobody would know that there had been one: that it was deleted is stored. */
+static void bury_message(struct poll *p, struct tc_message *m)
+{
+    struct tc_call *c = p->call;
+    struct buf value = {0};
+    tc_mailbox_bury(p->box, m);
+    write_entry(&value, m);
+    const struct kv_change change = {.entry = {STR(MESSAGES), entry_key(c, p->name, m),
+                                               arena_copy(c->arena, buf_view(&value)), m->expires,
+                                               0},
+                                     .when = KV_ANY};
+    struct command cmd = {.kind = CMD_KV_PUT, .kv_put = {&change, 1}, .done = on_deleted, .ctx = c};
+    buf_fini(&value);
+    backend_submit(c->tc->backend, &cmd);
+}
+
+static void delete_of(struct tc_call *c, const struct tc_task *t)
+{
+    struct poll *p = c->state;
+    struct tc_message *m = find_deletable(p); /* it may be gone by now */
+    if (!m)
+        return;
+    bool waits = t && t->job.state.runs == m->run &&
+                 (t->job.state.status == STATUS_READY || t->job.state.status == STATUS_SCHEDULED);
+    c->tc->polled.deleted++;
+    if (waits)
+        bury_message(p, m);
+    else
+        remove_message(p, m);
+}
+
+static void delete_now(struct poll *p)
+{
+    const struct tc_message *m = find_deletable(p);
+    p->call->state = p;
+    if (m)
+        tc_task_find(p->call, arena_copy(p->call->arena, tc_message_task(m)), delete_of);
 }
 
 void tc_poll_delete(struct tc_call *c)

@@ -194,6 +194,62 @@ void tc_fail_extra(struct tc_call *c, enum tc_code code, const struct err *err, 
     fail(c, code, str_from(err->msg), extra);
 }
 
+/* The length of an internal id, which means nothing to clients of this API. */
+#define JOB_ID_LEN 25
+
+static bool is_part_of_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static size_t word_len(const char *at)
+{
+    size_t n = 0;
+    while (is_part_of_word(at[n]))
+        n++;
+    return n;
+}
+
+static size_t copy(struct buf *b, const char *at, size_t n)
+{
+    buf_add(b, at, n);
+    return n;
+}
+
+/* A word of the engine's in this API's vocabulary; returns how much of the text it has read. */
+static size_t write_word(struct buf *b, const char *at, size_t n)
+{
+    static const char alias[] = "with the alias ";
+    if (strncmp(at, alias, sizeof alias - 1) == 0)
+        return sizeof alias - 1;
+    if (n == 4 && memcmp(at, "jobs", 4) == 0) {
+        buf_lit(b, "tasks");
+        return n;
+    }
+    if (n != 3 || memcmp(at, "job", 3) != 0)
+        return copy(b, at, n);
+    bool named = at[n] == ' ' && word_len(at + n + 1) == JOB_ID_LEN;
+    buf_str(b, named ? STR("the task") : STR("task"));
+    return named ? n + 1 + JOB_ID_LEN : n;
+}
+
+const char *tc_task_words(struct tc_call *c, const struct err *err)
+{
+    struct buf b = {0};
+    for (const char *at = err->msg; *at;) {
+        size_t n = word_len(at);
+        const char *quoted = *at == '\'' ? strchr(at + 1, '\'') : NULL;
+        if (quoted && (at == err->msg || at[-1] == ' '))
+            at += copy(&b, at, (size_t)(quoted - at) + 1);
+        else
+            at += n ? write_word(&b, at, n) : copy(&b, at, 1);
+    }
+    buf_byte(&b, '\0');
+    const char *text = arena_copy(c->arena, buf_view(&b)).at;
+    buf_fini(&b);
+    return text;
+}
+
 void tc_fail_err(struct tc_call *c, const struct err *err)
 {
     enum tc_code code = TC_INTERNAL_SERVER_ERROR;
@@ -218,7 +274,7 @@ void tc_fail_err(struct tc_call *c, const struct err *err)
     default:
         break;
     }
-    tc_fail(c, code, "%s", err->msg);
+    tc_fail(c, code, "%s", tc_task_words(c, err));
 }
 
 void tc_fail_no_task(struct tc_call *c, struct str task_id)

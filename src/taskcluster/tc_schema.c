@@ -195,6 +195,14 @@ static void read_unique(struct tc_schemas *s, struct json_cursor *c, struct sche
     expect(json_read_bool(c, &n->unique));
 }
 
+/* The handlers know the value itself. */
+static void read_default(struct tc_schemas *s, struct json_cursor *c, struct schema *n)
+{
+    (void)s;
+    n->has_default = true;
+    expect(json_skip(c, NULL));
+}
+
 #define LIMIT(name, member, type)                                                                  \
     static void read_##name(struct tc_schemas *s, struct json_cursor *c, struct schema *n)         \
     {                                                                                              \
@@ -229,6 +237,7 @@ static const struct {
     {"maximum", read_maximum},
     {"enum", read_enum},
     {"const", read_const},
+    {"default", read_default},
     {"anyOf", read_any},
     {"oneOf", read_any}, /* the alternatives of these schemas exclude each other */
 };
@@ -236,7 +245,7 @@ static const struct {
 /* What says nothing about which values fit. */
 static bool is_prose(struct str key)
 {
-    static const char *const words[] = {"$schema", "$id", "title", "description", "default"};
+    static const char *const words[] = {"$schema", "$id", "title", "description"};
     for (size_t i = 0; i < COUNT(words); i++)
         if (str_eq(key, str_from(words[i])))
             return true;

@@ -264,7 +264,8 @@ static void check_object(struct check *k, const struct schema *n, const struct p
         check_member(k, n, p, name, &seen);
     }
     for (size_t i = 0; i < n->prop_count; i++) {
-        if (!n->props[i].required || seen & UINT64_C(1) << i)
+        const struct schema *of = n->props[i].schema;
+        if (!n->props[i].required || seen & UINT64_C(1) << i || (of && of->has_default))
             continue;
         struct buf *b = problem(k, p);
         if (b)

@@ -26,6 +26,7 @@ struct schema {
     struct pattern *pattern;        /* owned */
     bool date_time, unique, closed; /* closed: no properties but those */
     bool always_true;               /* a boolean that may have this value only */
+    bool has_default;               /* a property that is absent has it, so it is never missing */
     struct str *words;              /* enum of strings */
     size_t word_count;
     int64_t *numbers; /* enum of whole numbers */

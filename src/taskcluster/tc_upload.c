@@ -81,10 +81,28 @@ static struct err read_method(struct field_part *part, struct arena *a, const ch
 {
     TRY(field_read_part(true, part, a, method_fields, COUNT(method_fields), name, m));
     m->given = part->given;
-    if (part->given && !tc_is_header_value(m->content_type))
+    return err_none();
+}
+
+static struct err check_method(const struct method *m, const char *name)
+{
+    if (m->given && !tc_is_header_value(m->content_type))
         return err_make(ERR_BAD_VALUE,
                         "%s: contentType must be 1 to 255 printable ASCII characters", name);
     return err_none();
+}
+
+/* Clients whose language has zero values name both methods and mean the one with something in it:
+ * without data, or without type and length, a method beside another is no proposal. */
+static struct err check_methods(struct upload_body *b)
+{
+    bool both = b->data_inline.given && b->put_url.given;
+    if (both && b->data_inline.data.len == 0)
+        b->data_inline.given = false;
+    else if (both && b->put_url.content_type.len == 0 && b->put_url.length == 0)
+        b->put_url.given = false;
+    TRY(check_method(&b->data_inline, "dataInline"));
+    return check_method(&b->put_url, "putUrl");
 }
 
 /* Of a body that fits its schema. */
@@ -102,7 +120,8 @@ static struct err read_body(struct tc_call *c, struct upload_body *b)
                         "methods", &m));
     b->accepted = m;
     TRY(read_method(&m.data_inline, c->arena, "dataInline", &b->data_inline));
-    return read_method(&m.put_url, c->arena, "putUrl", &b->put_url);
+    TRY(read_method(&m.put_url, c->arena, "putUrl", &b->put_url));
+    return check_methods(b);
 }
 
 static bool authorize(struct tc_call *c, const struct upload_body *b)
@@ -194,7 +213,7 @@ static void store_inline(struct tc_call *c, struct upload *u)
 static bool is_same_upload(const struct tc_object *o, const struct upload_body *b)
 {
     return !o->finished && str_eq(o->project_id, b->project_id) &&
-           str_eq(o->upload_id, b->upload_id) && o->expires.ms == b->expires.ms;
+           str_eq(o->upload_id, b->upload_id) && (!o->begun || o->expires.ms == b->expires.ms);
 }
 
 static void begin_upload(struct tc_call *c, struct tc_object *o)
@@ -214,6 +233,9 @@ static void begin_upload(struct tc_call *c, struct tc_object *o)
                                   .project_id = u->body.project_id,
                                   .upload_id = u->body.upload_id,
                                   .expires = u->body.expires};
+    /* The queue makes an object with its artifact: how long it lives says whoever uploads it. */
+    new->expires = u->body.expires;
+    new->begun = true;
     new->upload_until.ms = c->now.ms + TC_UPLOAD_LIFE_MS;
     if (!merge_hashes(c, new, &u->body.hashes))
         return;

@@ -151,7 +151,7 @@ describe('createTask', () => {
             [{ scopes: ['a**'] }, /must not end with/],
             [{ scopes: Array.from({ length: 4094 }, (_, i) => `a${i}`) }, /more than the maximum of 4093/],
             [{ scopes: ['a'.repeat(2049)] }, /./],
-            [{ dependencies: [await slugid()] }, /task.dependencies: there is no job/],
+            [{ dependencies: [await slugid()] }, /task.dependencies: there is no task/],
         ];
         for (const [fields, words] of wrong)
             await assertRefused(queue.createTask(await slugid(), definition(fields)), 400,
@@ -268,6 +268,7 @@ describe('credentials', () => {
             scopes: ['queue:claim-work:prov/*', 'queue:worker-id:group/*'] },
     ];
     const server = useTaskcluster({ clients });
+    const open = useTaskcluster();
     const as = (clientId, accessToken = token) => server.queue({ clientId, accessToken });
 
     it('are_asked_for_where_clients_are_configured', async () => {
@@ -299,6 +300,25 @@ describe('credentials', () => {
         assert.ok(createTemporaryCredentials);
         await assertRefused(run.reportCompleted(await slugid(), 0), 403, 'InsufficientScopes');
         assert.equal((await run.reportCompleted(id, 0)).status.state, 'completed');
+    });
+
+    it('are_not_looked_at_where_nobody_needs_any', async () => {
+        const task = definition();
+        const id = await slugid();
+        const free = await open.queue();
+        await free.createTask(id, task);
+        const signed = await open.queue({ clientId: 'static/worker', accessToken: 'unknown' });
+        const { credentials } = await signed.claimTask(id, 0, WORKER);
+        const { accessToken, ...rest } = credentials;
+        assert.ok(accessToken);
+        for (const queue of [signed, await open.queue(credentials),
+            await open.queue({ ...rest, accessToken: 'another' })])
+            assert.equal((await queue.status(id)).status.state, 'running');
+        const artifact = { storageType: 'reference', url: 'http://localhost/x',
+            contentType: 'a/b', expires: task.deadline };
+        await signed.createArtifact(id, 0, 'public/x', artifact);
+        const url = await signed.buildSignedUrl(signed.getLatestArtifact, id, 'public/x');
+        assert.equal((await fetch(url, { redirect: 'manual' })).status, 303);
     });
 
     it('are_read_again_at_sighup', async () => {

@@ -498,6 +498,37 @@ describe('objects', () => {
         'InputError', /contentType/);
     });
 
+    it('live_as_long_as_their_first_upload_says', async () => {
+        const { id, worker } = await claimed();
+        const { credentials, name, projectId, uploadId } =
+            await worker.createArtifact(id, 0, 'shorter', object());
+        const api = await objects(credentials);
+        const body = { projectId, uploadId, expires: expires(HOUR / 2),
+            proposedUploadMethods: { dataInline: { contentType: 'a/b', objectData: '' } } };
+        assert.equal((await api.createUpload(name, body)).expires, body.expires);
+        await api.createUpload(name, body);
+        await assertRefused(api.createUpload(name, { ...body, expires: expires(HOUR) }), 409,
+            'RequestConflict');
+        await api.finishUpload(name, { projectId, uploadId, hashes: {} });
+        await worker.finishArtifact(id, 0, 'shorter', { uploadId });
+        assert.equal((await (await objects(root)).object(name)).expires, body.expires);
+    });
+
+    it('are_uploaded_by_the_method_that_is_not_empty', async () => {
+        const api = await objects(root);
+        const methods = async (proposedUploadMethods) => Object.keys((await api.createUpload('zero',
+            { ...upload, proposedUploadMethods })).uploadMethod);
+        const upload = { projectId: 'p', uploadId: await slugid(), expires: expires(), hashes: {} };
+        const put = { contentType: 'a/b', contentLength: 5 };
+        for (const contentType of ['', 'a/b'])
+            assert.deepEqual(await methods({ dataInline: { contentType, objectData: '' },
+                putUrl: put }), ['putUrl']);
+        assert.deepEqual(await methods({ dataInline: { contentType: 'a/b', objectData: 'aGk=' },
+            putUrl: { contentType: '', contentLength: 0 } }), ['dataInline']);
+        await assertRefused(methods({ dataInline: { contentType: '', objectData: '' } }), 400,
+            'InputError', /dataInline: contentType/);
+    });
+
     it('need_scopes', async () => {
         const api = await objects({ clientId: 'none', accessToken: token });
         const upload = { projectId: 'p', uploadId: await slugid(), expires: expires(),

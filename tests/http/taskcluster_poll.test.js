@@ -147,6 +147,27 @@ describe('poll URLs', () => {
         assert.equal((await remove(signedDeleteUrl, again)).status, 204);
     });
 
+    it('do_not_come_again_once_deleted_though_the_server_is_killed', async () => {
+        const task = definition();
+        const queue = await server.queue();
+        const ids = [await slugid(), await slugid()];
+        for (const id of ids)
+            await queue.createTask(id, task);
+        const { queues: [, , , , , , { signedPollUrl, signedDeleteUrl }] } = await urls(task);
+        const [pending, claimed] = await messages(signedPollUrl, '&numofmessages=2');
+        assert.equal((await remove(signedDeleteUrl, pending)).status, 204);
+        await queue.claimTask(claimed.text.taskId, 0, WORKER);
+        assert.equal((await remove(signedDeleteUrl, claimed)).status, 204);
+        assert.deepEqual(await messages(signedPollUrl), []);
+        await server.stop('SIGKILL');
+        await server.start();
+        assert.deepEqual(await messages(signedPollUrl), []);
+        assert.equal((await remove(signedDeleteUrl, pending)).status, 404);
+        const after = await server.queue();
+        assert.equal((await after.pendingTasks(task.taskQueueId)).pendingTasks, 1,
+            'whose task can still be claimed');
+    });
+
     it('are_counted', async () => {
         const counts = async () => {
             const { text } = await server.fetch('/metrics?from=owner');

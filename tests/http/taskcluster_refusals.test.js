@@ -53,6 +53,18 @@ describe('what is not there', () => {
             'ResourceNotFound');
     });
 
+    it('is_said_in_words_of_tasks', async () => {
+        const queue = await server.queue();
+        const [id, missing] = [await slugid(), await slugid()];
+        const { message } = await assertRefused(queue.createTask(id,
+            definition({ dependencies: [missing] })), 400, 'InputError');
+        assert.equal(message.split('\n')[0], `task.dependencies: there is no task '${missing}'`);
+        await queue.createTask(id, definition());
+        await queue.claimTask(id, 0, WORKER);
+        await assertRefused(queue.claimTask(id, 0, { ...WORKER, workerId: 'other' }), 409,
+            'RequestConflict', /run 0 of the task is held by another worker/);
+    });
+
     it('is_404_for_a_run', async () => {
         const queue = await server.queue();
         const id = await slugid();

@@ -51,6 +51,21 @@ static void the_one_that_is_visible_for_the_longest_comes_first(void **state)
     tc_mailbox_fini(&b);
 }
 
+static void a_run_whose_message_is_buried_gets_no_other(void **state)
+{
+    (void)state;
+    struct tc_mailbox b = {0};
+    const struct tc_message m = message("a", 0, T0 + 10);
+    tc_mailbox_bury(&b, tc_mailbox_add(&b, &m));
+    assert_null(tc_mailbox_visible(&b, (instant){T0 + 5}));
+    assert_null(tc_mailbox_find(&b, tc_message_id(&m)));
+    assert_true(tc_mailbox_has(&b, STR("fN1SbArXTPSVFUUvaOlinQ"), 0));
+    assert_false(tc_mailbox_has(&b, STR("fN1SbArXTPSVFUUvaOlinQ"), 1));
+    tc_mailbox_expire(&b, (instant){T0 + 10}, 1);
+    assert_false(tc_mailbox_has(&b, STR("fN1SbArXTPSVFUUvaOlinQ"), 0));
+    tc_mailbox_fini(&b);
+}
+
 static void messages_end_with_their_tasks(void **state)
 {
     (void)state;
@@ -127,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_is_invisible_until_its_time_is_over),
         cmocka_unit_test(the_one_that_is_visible_for_the_longest_comes_first),
+        cmocka_unit_test(a_run_whose_message_is_buried_gets_no_other),
         cmocka_unit_test(messages_end_with_their_tasks),
         cmocka_unit_test(any_use_agrees_with_a_list),
     };

@@ -50,6 +50,7 @@ static void members_are_typed_required_and_known(void **state)
           "data/tasks must be >= 1");
     check(name, "{\"workerGroup\":\"g\",\"tasks\":1}",
           "data must have required property 'workerId'");
+    check(name, "{\"workerGroup\":\"g\",\"workerId\":\"w\"}", ""); /* tasks has a default */
     check(name, "{\"workerGroup\":\"\",\"workerId\":\"w\",\"tasks\":1}",
           "data/workerGroup must have at least");
     check(name, "{\"workerGroup\":\"g g\",\"workerId\":\"w\",\"tasks\":1}",
