@@ -59,6 +59,10 @@ struct protocol {
     /* Its body, which comes in pieces, is wanted from now on, or again: what was held back is
      * handed over later. */
     void (*body_go_on)(struct http_exchange *x);
+    /* The connection goes on with another protocol, whose state is ready, after the answer 101.
+     * False: it cannot, and nothing has happened. NULL: never. */
+    bool (*upgrade)(struct http_exchange *x, const char *extra, const struct protocol *next,
+                    void *next_state);
     /* More of its bytes wait than there should; if so, its drained() will be called. */
     bool (*backlogged)(struct http_exchange *x);
 };

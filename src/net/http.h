@@ -55,6 +55,7 @@ struct http_request {
 #undef HEADER
     struct str body;
     int64_t length; /* of a body that comes in pieces, as announced; negative: it was not */
+    bool websocket; /* it asks that the connection become a WebSocket (net/websocket.h) */
     struct arena *arena;
 };
 

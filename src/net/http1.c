@@ -48,6 +48,7 @@ struct http1 {
     bool (*wants)(void *ctx, enum http_method method, struct str path);
     void *wants_ctx;
     unsigned headers, hosts;
+    bool websocket;      /* Upgrade says so */
     bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
     bool expect, empty_length;
     bool in_size;         /* at the line of a chunk's size: llhttp gets no more than its digits */
@@ -194,6 +195,8 @@ static struct err recognise(struct http1 *r, struct str name)
     } else if (IS(name, "transfer-encoding")) {
         r->chunked = !r->coded && IS(value, "chunked");
         r->coded = true;
+    } else if (IS(name, "upgrade")) {
+        r->websocket = IS(value, "websocket");
     }
     return err_none();
 }
@@ -295,12 +298,15 @@ static void set_end(struct http1 *r)
     r->out.old = r->parser.http_minor == 0;
     /* Close HTTP/1.0 connections even if they ask for keep-alive. */
     r->out.keep_alive = !r->out.old && llhttp_should_keep_alive(&r->parser);
+    r->out.req.websocket =
+        r->websocket && (r->parser.flags & F_CONNECTION_UPGRADE) && r->out.keep_alive;
 }
 
 static int on_headers_complete(llhttp_t *parser)
 {
     struct http1 *r = parser->data;
-    parser->upgrade = 0; /* no upgrade is offered: what follows is HTTP/1.1 as before */
+    parser->upgrade =
+        0; /* what follows is HTTP/1.1, unless the handler takes the connection over */
     if (!lines_are_plain(r, r->headers ? r->field.at : r->target.at + r->target.len))
         return fail(r, err_make(ERR_BAD_REQUEST, "a header line is folded or not ended by CRLF"));
     if (r->head_len > r->header_max + r->target.len)
@@ -429,7 +435,7 @@ static void start_over(struct http1 *r)
     r->phase = HTTP1_IDLE;
     r->named = r->other = false;
     r->done = r->wait = r->begun = r->coded = r->chunked = r->expect = r->empty_length = false;
-    r->in_size = r->out.pieces = false;
+    r->in_size = r->out.pieces = r->websocket = false;
     r->ext = (struct chunk_ext){0};
     r->headers = r->hosts = r->given = r->joined = 0;
     r->target.len = r->field.len = r->value.len = 0;

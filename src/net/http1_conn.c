@@ -14,9 +14,6 @@
 
 /* Input put aside while requests wait; beyond it reading stops. */
 #define ASIDE_MAX ((size_t)64 * 1024)
-/* "0000abcd\r\n": the length of a chunk has a fixed width, so that it can be filled in when
- * the chunk is complete. */
-#define CHUNK_HEAD 10
 /* How much of a body that nobody wants is read, so that the connection can go on. */
 #define DISCARD_MAX ((int64_t)256 * 1024)
 
@@ -33,6 +30,8 @@ struct state {
     int64_t rest;                   /* of the body that comes in pieces; negative: not known */
     struct buf aside;               /* input not looked at yet, from aside_at on */
     size_t aside_at;
+    const struct protocol *next; /* takes over in the next turn; NULL: none does */
+    void *next_state;
     bool over;         /* no further request will be read; input is thrown away */
     bool draining;     /* the next request, if one is under way, is the last */
     bool used;         /* something other than HTTP/2's preface has come */
@@ -71,7 +70,7 @@ static bool is_blocked(struct conn *c)
     struct state *h = c->state;
     if (h->incoming)
         return h->incoming->body != BODY_FLOWS;
-    return h->streams || h->parked || h->waiting >= t->pipeline_max ||
+    return h->next || h->streams || h->parked || h->waiting >= t->pipeline_max ||
            h->later + c->pending_bytes > t->backlog_max || conn_congested(c) ||
            !server_has_room(c, 0);
 }
@@ -109,20 +108,6 @@ static void unblock(struct conn *c)
         conn_wake(c);
 }
 
-/* Fills in the length of the chunk that was begun in `out`, and ends it. */
-static void close_chunk(struct http_exchange *x, struct buf *out)
-{
-    if (!x->chunk)
-        return;
-    size_t start = x->chunk - 1;
-    char length[CHUNK_HEAD + 1];
-    int n = snprintf(length, sizeof length, "%08zx\r\n", out->len - start - CHUNK_HEAD);
-    must(n == CHUNK_HEAD);
-    memcpy(out->at + start, length, CHUNK_HEAD);
-    buf_lit(out, "\r\n");
-    x->chunk = 0;
-}
-
 /* Takes what is answered off the front of the queue. The one that is in front then may have
  * gathered output meanwhile. */
 static void advance(struct conn *c)
@@ -136,7 +121,7 @@ static void advance(struct conn *c)
         struct http_exchange *next = TAILQ_FIRST(&h->queue);
         if (next && next->later.len) {
             h->later -= next->later.len;
-            close_chunk(next, &next->later);
+            exchange_chunk_end(next, &next->later);
             buf_str(conn_out(c), buf_view(&next->later));
             next->later.len = 0;
             conn_congested(c);
@@ -260,11 +245,8 @@ static void stream_write(struct http_exchange *x, struct str bytes)
     struct state *h = x->conn->state;
     struct buf *out = output_of(x);
     h->later -= x->later.len;
-    if (!x->old && !x->sized && !x->chunk) {
-        x->chunk = out->len + 1;
-        buf_room(out, CHUNK_HEAD);
-        out->len += CHUNK_HEAD;
-    }
+    if (!x->old && !x->sized)
+        exchange_chunk_begin(x, out);
     buf_str(out, bytes);
     h->later += x->later.len;
 }
@@ -275,7 +257,7 @@ static void stream_end(struct http_exchange *x)
     struct state *h = c->state;
     struct buf *out = output_of(x);
     h->later -= x->later.len;
-    close_chunk(x, out);
+    exchange_chunk_end(x, out);
     if (!x->old && !x->sized && !x->no_body)
         buf_lit(out, "0\r\n\r\n");
     h->later += x->later.len;
@@ -290,6 +272,46 @@ static void stream_abort(struct http_exchange *x)
     conn_abort(x->conn);
 }
 
+/* Only the first one in the queue, for the answers to others come before. The bytes that the reader
+ * and the handler look at are still in use, so that it happens in the next turn. */
+static bool upgrade(struct http_exchange *x, const char *extra, const struct protocol *next,
+                    void *next_state)
+{
+    struct conn *c = x->conn;
+    struct state *h = c->state;
+    if (TAILQ_FIRST(&h->queue) != x || h->incoming == x || h->over || h->draining || x->old)
+        return false;
+    struct reply_head head = head_of(x, 101, (struct str){0});
+    head.extra = extra;
+    reply_open(conn_out(c), &head);
+    TAILQ_REMOVE(&h->queue, x, link);
+    h->waiting--;
+    exchange_free(x);
+    h->next = next;
+    h->next_state = next_state;
+    conn_wake(c);
+    return true;
+}
+
+static void hand_over(struct conn *c)
+{
+    struct state *h = c->state;
+    struct buf rest = h->aside;
+    size_t from = h->aside_at;
+    void *next_state = h->next_state;
+    const struct protocol *next = h->next;
+    h->aside = (struct buf){0};
+    h->next = NULL;
+    http1_conn.closed(c);
+    conn_hold(c, 0, 0);
+    c->protocol = next;
+    c->state = next_state;
+    next->wake(c);
+    if (from < rest.len)
+        next->input(c, rest.at + from, rest.len - from);
+    buf_fini(&rest);
+}
+
 /* -- requests --------------------------------------------------------------- */
 
 /* Keeps a request, which lies in the bytes that were read, until there is room for its answer. */
@@ -299,15 +321,7 @@ static void park(struct state *h, struct http_exchange *x, const struct http_req
     h->parked = x;
     h->bound = bound;
     h->request = *req;
-    struct http_request *q = &h->request;
-    q->path = arena_copy(&x->arena, q->path);
-    q->query = arena_copy(&x->arena, q->query);
-    q->body = arena_copy(&x->arena, q->body);
-    for (enum http_header i = 0; i < HTTP_HEADERS; i++) {
-        struct str *value = http_header_value(q, i);
-        if (value->at) /* else it stays absent */
-            *value = arena_copy(&x->arena, *value);
-    }
+    exchange_keep_request(x, &h->request);
 }
 
 static void serve_parked(struct conn *c)
@@ -514,47 +528,22 @@ static void before_write(struct conn *c)
     struct state *h = c->state;
     struct http_exchange *x = TAILQ_FIRST(&h->queue);
     if (x)
-        close_chunk(x, &c->out);
+        exchange_chunk_end(x, &c->out);
 }
 
 /* -- the peer's end, ours, and time ----------------------------------------- */
-
-static void notify_gone(struct conn *c)
-{
-    struct state *h = c->state;
-    struct http_exchange *x;
-    do {
-        TAILQ_FOREACH(x, &h->queue, link)
-        if (x->gone)
-            break;
-        if (x) { /* the queue may change meanwhile: start again */
-            void (*gone)(void *ctx) = x->gone;
-            x->gone = NULL;
-            gone(x->gone_ctx);
-        }
-    } while (x);
-}
-
-static bool has_endless(const struct state *h)
-{
-    const struct http_exchange *x;
-    TAILQ_FOREACH(x, &h->queue, link)
-    if (x->state == EXCHANGE_STREAM && !x->sized)
-        return true;
-    return false;
-}
 
 /* A client may shut down its side after its last request and wait for the replies. But a stream
  * never ends, and owners of long-pending exchanges are notified (http_on_gone). */
 static void input_end(struct conn *c)
 {
     struct state *h = c->state;
-    if (has_endless(h)) {
+    if (exchange_any_is_endless(&h->queue)) {
         conn_abort(c);
         return;
     }
     miss_body(c);
-    notify_gone(c);
+    exchange_tell_gone(&h->queue);
     settle(c);
 }
 
@@ -562,6 +551,10 @@ static void wake(struct conn *c)
 {
     struct state *h = c->state;
     struct http_exchange *first = TAILQ_FIRST(&h->queue);
+    if (h->next) {
+        hand_over(c);
+        return;
+    }
     if (c->stream_waits && first && first->state == EXCHANGE_STREAM && first->drained)
         first->drained(first->stream_ctx);
     c->stream_waits = false;
@@ -584,7 +577,7 @@ static void wake(struct conn *c)
     count_memory(c);
     if (c->input_ended) {
         miss_body(c);
-        notify_gone(c);
+        exchange_tell_gone(&h->queue);
     }
 }
 
@@ -665,6 +658,11 @@ static void closed(struct conn *c)
         exchange_free(h->parked);
     }
     exchange_orphan(server_of(c), &h->queue);
+    if (h->next) {
+        c->protocol = h->next;
+        c->state = h->next_state;
+        c->protocol->closed(c);
+    }
     http1_free(h->reader);
     buf_fini(&h->aside);
     free(h);
@@ -688,6 +686,7 @@ const struct protocol http1_conn = {
     .stream_write = stream_write,
     .stream_end = stream_end,
     .stream_abort = stream_abort,
+    .upgrade = upgrade,
     .body_go_on = body_go_on,
     .backlogged = backlogged,
 };

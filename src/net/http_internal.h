@@ -111,6 +111,15 @@ void exchange_free(struct http_exchange *x);
  * (http_on_gone), and frees the answered ones. The others still wait for their reply, which nobody
  * reads. */
 void exchange_orphan(struct http_server *s, struct exchange_queue *q);
+/* Begins a chunk in `out`, unless one is open; and fills in its length, if one is. */
+void exchange_chunk_begin(struct http_exchange *x, struct buf *out);
+void exchange_chunk_end(struct http_exchange *x, struct buf *out);
+/* Copies what the request points to into the exchange's arena. */
+void exchange_keep_request(struct http_exchange *x, struct http_request *q);
+/* Calls the gone() of those that have one. */
+void exchange_tell_gone(struct exchange_queue *q);
+/* One of them is a stream without a known length. */
+bool exchange_any_is_endless(const struct exchange_queue *q);
 /* Whether the body of such a request comes in pieces. */
 bool server_takes_pieces(const struct http_server *s, enum http_method method, struct str path);
 /* Hands over a piece, the end, or the abort of a body that flows. The exchange may be answered, and
@@ -129,6 +138,11 @@ void server_serve(struct http_server *s, struct http_exchange *x, const struct h
 /* The same without the guard, which was asked before. */
 void server_hand_on(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                     uint64_t bound);
+/* Answers with 101 and those header lines, and ends the exchange: its connection is next's from now
+ * on, with that state, and next->open is not called. False: the connection can only go on as it is,
+ * and the exchange is still to be answered. */
+bool server_upgrade(struct http_exchange *x, const char *extra, const struct protocol *next,
+                    void *next_state);
 /* The Date line of now. */
 const char *server_date(struct http_server *s);
 

@@ -260,6 +260,19 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
     budget_count(c);
 }
 
+bool server_upgrade(struct http_exchange *x, const char *extra, const struct protocol *next,
+                    void *next_state)
+{
+    must(x->state == EXCHANGE_PENDING);
+    struct http_server *s = x->server;
+    struct conn *c = x->conn;
+    if (!c || !c->protocol->upgrade || !c->protocol->upgrade(x, extra, next, next_state))
+        return false;
+    count_reply(s, 101);
+    budget_count(c);
+    return true;
+}
+
 static void begin_stream(struct http_exchange *x, int status, struct str content_type,
                          const char *extra, void (*closed)(void *ctx), void *ctx)
 {
