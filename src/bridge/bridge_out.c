@@ -19,7 +19,7 @@
 #include "base/strmap.h"
 #include "bridge/bridge_internal.h"
 #include "client/client.h"
-#include "client/renewals.h"
+#include "holder/renewals.h"
 #include "client/view.h"
 #include "client/when.h"
 

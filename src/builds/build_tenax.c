@@ -13,15 +13,12 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "builds/build_tenax_internal.h"
-#include "client/client.h"
 #include "client/view.h"
 #include "client/when.h"
 
-#define AGAIN_FIRST_MS  500
-#define AGAIN_MOST_MS   15000
 #define GOODBYE_MS      2000 /* for giving back what is held */
 #define GOODBYE_STEP_MS 10
-#define DOUBLINGS_MAX   10
+#define TRIES_MANY      10 /* the pause is as long as it gets */
 
 static struct tenax *tenax_of(const struct build_broker *b)
 {
@@ -35,14 +32,9 @@ static struct tenax_delivery *delivery_of(struct build_delivery *d)
 
 /* --- the server --- */
 
-/* Half of it is random, so that workers do not come back in step. */
-mono tenax_again(struct tenax *t, unsigned tries)
+mono tenax_again(struct tenax *t, uint32_t tries)
 {
-    int64_t ms = AGAIN_FIRST_MS << (tries < DOUBLINGS_MAX ? tries : DOUBLINGS_MAX);
-    if (ms > AGAIN_MOST_MS)
-        ms = AGAIN_MOST_MS;
-    return when_after(when_mono(),
-                      (span){ms / 2 + (int64_t)rng_below(&t->rng, (uint64_t)ms / 2 + 1)});
+    return when_after(when_mono(), holder_pause(t->holder, tries));
 }
 
 bool tenax_note(struct tenax *t, const struct remote_answer *a)
@@ -66,9 +58,14 @@ bool tenax_note(struct tenax *t, const struct remote_answer *a)
     return away;
 }
 
-void tenax_unheard(void *ctx, const struct remote_answer *a)
+static void wake_now(void *ctx)
 {
-    (void)ctx, (void)a;
+    tenax_wake(ctx, when_mono());
+}
+
+static void heard(void *ctx, const struct remote_answer *a)
+{
+    tenax_note(ctx, a);
 }
 
 /* --- the timer --- */
@@ -76,14 +73,17 @@ void tenax_unheard(void *ctx, const struct remote_answer *a)
 static void turn(uv_timer_t *timer)
 {
     struct tenax *t = timer->data;
-    mono now = when_mono();
-    tenax_jobs_turn(t, now);
+    mono now = when_mono(), next = {0};
+    tenax_jobs_turn(t, now, &next);
     if (!t->closed)
-        tenax_orders_turn(t, now);
+        tenax_orders_turn(t, now, &next);
     if (t->closed)
         return;
-    tenax_dead_turn(t, now);
-    tenax_claims_turn(t, now);
+    tenax_dead_turn(t, now, &next);
+    tenax_claims_turn(t, now, &next);
+    holder_turn(t->holder, now, &next);
+    if (next.ns)
+        tenax_wake(t, next);
 }
 
 void tenax_wake(struct tenax *t, mono when)
@@ -98,36 +98,33 @@ void tenax_wake(struct tenax *t, mono when)
 
 /* --- the broker --- */
 
-/* After each of these there may be room for another job. */
-static void settle(struct build_delivery *shown, enum tenax_step step)
+static void ack(struct build_broker *b, struct build_delivery *shown)
 {
     struct tenax_delivery *d = delivery_of(shown);
-    struct tenax *t = d->broker;
-    if (d->stale)
-        tenax_job_free(d);
+    if (d->step == TENAX_DEAD)
+        tenax_jobs_delete(d);
+    else if (d->run)
+        tenax_jobs_succeed(d);
     else
-        tenax_job_report(d, step);
-    tenax_wake(t, when_mono());
-}
-
-static void ack(struct build_broker *b, struct build_delivery *d)
-{
-    (void)b;
-    settle(d, delivery_of(d)->step == TENAX_DEAD ? TENAX_DELETE : TENAX_SUCCESS);
+        tenax_jobs_free(d);
+    tenax_wake(tenax_of(b), when_mono()); /* there may be room for another job */
 }
 
 static void retry(struct build_broker *b, struct build_delivery *shown, const char *why)
 {
     struct tenax_delivery *d = delivery_of(shown);
-    free(d->why);
-    d->why = alloc_text(why, strlen(why));
-    if (d->step != TENAX_DEAD) {
-        settle(shown, TENAX_FAILURE);
-        return;
+    mono due = when_mono();
+    if (d->step == TENAX_DEAD) {
+        free(d->why);
+        d->why = alloc_text(why, strlen(why));
+        d->untold = true; /* there is nothing after it */
+        d->due = due = tenax_again(tenax_of(b), TRIES_MANY);
+    } else if (d->run) {
+        tenax_jobs_fail(d, why);
+    } else {
+        tenax_jobs_free(d);
     }
-    d->untold = true; /* there is nothing after it */
-    d->due = tenax_again(tenax_of(b), DOUBLINGS_MAX);
-    tenax_wake(tenax_of(b), d->due);
+    tenax_wake(tenax_of(b), due);
 }
 
 static void then(struct build_broker *b, struct build_delivery *shown,
@@ -135,8 +132,8 @@ static void then(struct build_broker *b, struct build_delivery *shown,
 {
     struct tenax_delivery *d = delivery_of(shown);
     must(d->step == TENAX_HELD);
-    if (d->stale)
-        tenax_job_free(d);
+    if (!d->run)
+        tenax_jobs_free(d);
     else
         tenax_order_place(tenax_order_new(tenax_of(b), order, d));
 }
@@ -164,15 +161,9 @@ static struct build_broker_state state(const struct build_broker *b)
 static void quiet(struct build_broker *b)
 {
     struct tenax *t = tenax_of(b);
-    struct buf path = {0};
-    if (t->quiet)
-        return;
     t->quiet = true;
-    buf_lit(&path, "/jobs/claim");
-    client_query(&path, "worker", t->name);
-    remote_ask(t->remote, "DELETE", client_path(&path), (struct str){0}, TENAX_CALL_TIMEOUT,
-               tenax_unheard, NULL);
-    buf_fini(&path);
+    for (size_t i = 0; i < 2; i++)
+        holder_claims_stop(t->claims[i].claims);
 }
 
 /* --- the end --- */
@@ -188,9 +179,12 @@ static void timer_closed(uv_handle_t *handle)
 static void say_goodbye(uv_timer_t *timer)
 {
     struct tenax *t = timer->data;
-    if (remote_count(t->remote) > 0 && --t->goodbyes > 0)
+    mono next = {0};
+    holder_turn(t->holder, when_mono(), &next);
+    bool over = holder_runs_count(t->holder) == 0 && remote_count(t->remote) == 0;
+    if (!over && --t->goodbyes > 0)
         return;
-    renewals_free(t->renewals);
+    holder_free(t->holder);
     remote_free(t->remote);
     uv_close((uv_handle_t *)timer, timer_closed);
 }
@@ -224,10 +218,10 @@ static struct err read_settings(struct tenax *t)
         return err_make(ERR_USAGE, "rabbitmq.prefetchCount must be 1 to 10000");
     t->url = call_url(url);
     t->verified = build_bool(t->settings, BUILD_RETRY_QUEUE_ENABLED);
-    t->claims[BUILD_CHANNEL_MAIN] = (struct tenax_claim){
-        .broker = t, .checked = when_mono(), .queue = build_text(t->settings, BUILD_QUEUE)};
-    t->claims[BUILD_CHANNEL_READY] = (struct tenax_claim){
-        .broker = t, .checked = when_mono(), .queue = build_text(t->settings, BUILD_RETRY_QUEUE)};
+    t->claims[BUILD_CHANNEL_MAIN] =
+        (struct tenax_claim){.broker = t, .queue = build_text(t->settings, BUILD_QUEUE)};
+    t->claims[BUILD_CHANNEL_READY] =
+        (struct tenax_claim){.broker = t, .queue = build_text(t->settings, BUILD_RETRY_QUEUE)};
     return err_none();
 }
 
@@ -249,6 +243,24 @@ static char *make_name(struct tenax *t)
     buf_print(&b, "build-worker-%s-%016" PRIx64, host, rng_next(&t->rng));
     buf_byte(&b, '\0');
     return b.at;
+}
+
+static void hold(struct tenax *t)
+{
+    static const struct holder_user user = {.wake = wake_now,
+                                            .heard = heard,
+                                            .job = tenax_claims_job,
+                                            .answered = tenax_claims_answered,
+                                            .lost = tenax_jobs_lost,
+                                            .reported = tenax_jobs_reported};
+    t->holder = holder_new(&(struct holder_settings){.server = t->remote,
+                                                     .worker = t->name,
+                                                     .lease = TENAX_LEASE,
+                                                     .timeout = TENAX_CALL_TIMEOUT},
+                           &user, t);
+    for (size_t i = 0; i < 2; i++)
+        t->claims[i].claims =
+            holder_claims_new(t->holder, &(struct holder_scope){.adopts = false}, &t->claims[i]);
 }
 
 struct err build_tenax_new(uv_loop_t *loop, struct build_settings *settings,
@@ -275,7 +287,7 @@ struct err build_tenax_new(uv_loop_t *loop, struct build_settings *settings,
         .token_file = text_or_null(settings, BUILD_SERVER_TOKEN),
     };
     t->remote = remote_new(loop, t->url, &tls, t->name);
-    t->renewals = renewals_new(t->remote, TENAX_CALL_TIMEOUT);
+    hold(t);
     must(uv_timer_init(loop, &t->timer) == 0);
     t->timer.data = t;
     tenax_wake(t, when_mono());

@@ -44,7 +44,7 @@ static void read_page(struct tenax *t, struct str body)
         if (is_young(t, job))
             young = true;
         else
-            tenax_job_found_dead(t, channel_of(t, job), job);
+            tenax_jobs_found_dead(t, channel_of(t, job), job);
     }
     t->scan_due = when_after(when_mono(), young || count == PAGE ? SOON : PERIOD);
 }
@@ -63,14 +63,14 @@ static void on_listed(void *ctx, const struct remote_answer *a)
     tenax_wake(t, t->scan_due);
 }
 
-void tenax_dead_turn(struct tenax *t, mono now)
+void tenax_dead_turn(struct tenax *t, mono now, mono *next)
 {
     struct buf path = {0}, queues = {0};
     char number[24];
     if (t->scan || t->quiet)
         return;
     if (t->scan_due.ns > now.ns) {
-        tenax_wake(t, t->scan_due);
+        holder_sooner(next, t->scan_due);
         return;
     }
     buf_print(&queues, "%s%s%s", t->claims[BUILD_CHANNEL_MAIN].queue, t->verified ? "," : "",

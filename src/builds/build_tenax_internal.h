@@ -9,17 +9,14 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "builds/build_tenax.h"
-#include "client/renewals.h"
+#include "holder/holder.h"
 
 #define TENAX_LEASE        ((span){30000})
-#define TENAX_RENEW        ((span){10000})
 #define TENAX_CALL_TIMEOUT ((span){15000})
 
 enum tenax_step {
-    TENAX_HELD,    /* leased, with the user or behind an order */
-    TENAX_DEAD,    /* the user has it as exhausted, or will */
-    TENAX_SUCCESS, /* these are reports on their way */
-    TENAX_FAILURE,
+    TENAX_HELD, /* leased, or lost: with the user, behind an order, or being reported */
+    TENAX_DEAD, /* the user has it as exhausted, or will */
     TENAX_DELETE,
 };
 
@@ -28,17 +25,16 @@ struct tenax_delivery {
     struct list node; /* in deliveries */
     struct tenax *broker;
     struct id id;
-    char *body;  /* shown.body's bytes */
-    char *token; /* of the run, JSON; NULL: of a dead job */
-    char *why;   /* of a failure, or of a death */
+    char *body; /* shown.body's bytes */
+    char *why;  /* of a death */
     enum tenax_step step;
-    bool stale;     /* the lease is lost */
-    bool untold;    /* dead, and exhausted() is to be called */
-    bool ordered;   /* behind an order */
-    mono due;       /* of the next renewal or report */
-    unsigned tries; /* of it that failed */
+    struct holder_run *run; /* NULL: of a dead job, or the lease is lost */
+    bool settled;           /* its report is on its way */
+    bool untold;            /* dead, and exhausted() is to be called */
+    bool ordered;           /* behind an order */
+    mono due;               /* of exhausted(), or of the deletion */
+    uint32_t tries;         /* of that which failed */
     struct remote_call *call;
-    struct renewal *renewal;
 };
 
 struct tenax_order {
@@ -50,7 +46,7 @@ struct tenax_order {
     void *ctx;
     bool nowhere; /* builds are not verified */
     mono due;
-    unsigned tries;
+    uint32_t tries;
     bool refused; /* counts in troubled */
     struct remote_call *call;
 };
@@ -58,21 +54,16 @@ struct tenax_order {
 struct tenax_claim {
     struct tenax *broker;
     const char *queue;
-    struct remote_call *call;
-    mono not_before;
-    unsigned tries;
-    uint64_t held;     /* deliveries of this queue */
-    bool lost;         /* an answer was, and perhaps jobs with it */
-    uint64_t adopting; /* requests for these */
-    mono checked;      /* when none was known to be lost */
-    char why[200];     /* its claims are refused, as it was said last; empty: they are not */
+    struct holder_claims *claims;
+    uint64_t held; /* deliveries of this queue */
+    char why[200]; /* its claims are refused, as it was said last; empty: they are not */
 };
 
 struct tenax {
     struct build_broker broker;
     struct build_settings *settings;
     struct remote *remote;
-    struct renewals *renewals;
+    struct holder *holder;
     struct rng rng;
     char *url, *name;
     uv_timer_t timer;
@@ -84,7 +75,7 @@ struct tenax {
     /* The search for dead jobs. */
     struct remote_call *scan;
     mono scan_due;
-    unsigned scan_tries;
+    uint32_t scan_tries;
     int goodbyes; /* looks left at what is given back */
 };
 
@@ -92,39 +83,42 @@ struct tenax {
 /* Sees to it that the next turn is no later. */
 void tenax_wake(struct tenax *t, mono when);
 /* When a request that has failed so often is to be made again. */
-mono tenax_again(struct tenax *t, unsigned tries);
+mono tenax_again(struct tenax *t, uint32_t tries);
 /* Notes what an answer says of the server; returns whether the request is to be made again. */
 bool tenax_note(struct tenax *t, const struct remote_answer *a);
 
-/* For requests whose answers do not matter. */
-void tenax_unheard(void *ctx, const struct remote_answer *a);
-
 /* --- build_tenax_claims.c --- */
-void tenax_claims_turn(struct tenax *t, mono now);
+void tenax_claims_turn(struct tenax *t, mono now, mono *next);
+/* What the holder says of them (struct holder_user). */
+void tenax_claims_job(void *claim, const struct holder_job *job);
+void tenax_claims_answered(void *claim, const struct remote_answer *a);
 
 /* --- build_tenax_jobs.c --- */
-/* A job of a claim, perhaps of one that was lost; its text is only valid during the call. */
-void tenax_job_take(struct tenax *t, enum build_channel channel, struct str job, bool lost);
+void tenax_jobs_take(struct tenax *t, enum build_channel channel, const struct holder_job *job);
 /* A dead one, with its payload; nothing happens if it is known. */
-void tenax_job_found_dead(struct tenax *t, enum build_channel channel, struct str job);
-bool tenax_job_is_known(const struct tenax *t, struct id id);
-/* Sends a report; the delivery is freed once it is answered. */
-void tenax_job_report(struct tenax_delivery *d, enum tenax_step step);
-void tenax_job_free(struct tenax_delivery *d);
-void tenax_jobs_turn(struct tenax *t, mono now);
+void tenax_jobs_found_dead(struct tenax *t, enum build_channel channel, struct str job);
+/* Settles one that is held, and one that is dead. The delivery is freed once that is answered. */
+void tenax_jobs_succeed(struct tenax_delivery *d);
+void tenax_jobs_fail(struct tenax_delivery *d, const char *why);
+void tenax_jobs_delete(struct tenax_delivery *d);
+void tenax_jobs_free(struct tenax_delivery *d);
+void tenax_jobs_turn(struct tenax *t, mono now, mono *next);
 /* Gives back what is held, and frees all. */
 void tenax_jobs_close(struct tenax *t);
+/* What the holder says of a delivery's run. */
+void tenax_jobs_lost(void *delivery, const struct remote_answer *a);
+void tenax_jobs_reported(void *delivery, const struct remote_answer *a);
 
 /* --- build_tenax_orders.c --- */
 struct tenax_order *tenax_order_new(struct tenax *t, const struct build_order *from,
                                     struct tenax_delivery *d);
 void tenax_order_place(struct tenax_order *o);
-void tenax_orders_turn(struct tenax *t, mono now);
+void tenax_orders_turn(struct tenax *t, mono now, mono *next);
 /* Forgets those of a delivery that is stale. */
 void tenax_orders_drop(struct tenax *t, const struct tenax_delivery *d);
 void tenax_orders_free(struct tenax *t);
 
 /* --- build_tenax_dead.c --- */
-void tenax_dead_turn(struct tenax *t, mono now);
+void tenax_dead_turn(struct tenax *t, mono now, mono *next);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Jobs that are held: renewed until they are settled, and each report repeated until it is
- * answered. */
+/* Deliveries: of jobs that are held, and of dead jobs whose builds are not told. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/must.h"
 #include "builds/build_tenax_internal.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -48,19 +46,18 @@ static struct tenax_delivery *add(struct tenax *t, enum build_channel channel, s
     return d;
 }
 
-void tenax_job_free(struct tenax_delivery *d)
+void tenax_jobs_free(struct tenax_delivery *d)
 {
     remote_abort(d->call);
-    renewals_drop(d->renewal);
+    holder_runs_drop(d->run);
     d->broker->claims[d->shown.channel].held--;
     list_unlink(&d->node);
     free(d->body);
-    free(d->token);
     free(d->why);
     free(d);
 }
 
-bool tenax_job_is_known(const struct tenax *t, struct id id)
+static bool is_known(const struct tenax *t, struct id id)
 {
     LIST_EACH (n, &t->deliveries)
         if (id_eq(LIST_OF(n, struct tenax_delivery, node)->id, id))
@@ -68,177 +65,74 @@ bool tenax_job_is_known(const struct tenax *t, struct id id)
     return false;
 }
 
-/* --- requests about one job --- */
+/* --- jobs that are held --- */
 
-static void on_answered(void *ctx, const struct remote_answer *a);
-
-static void post(struct tenax_delivery *d, const char *verb, struct buf *body)
+void tenax_jobs_take(struct tenax *t, enum build_channel channel, const struct holder_job *job)
 {
-    char path[64], text[ID_TEXT_LEN];
-    id_format(d->id, text);
-    snprintf(path, sizeof path, "/jobs/%.25s%s", text, verb);
-    buf_byte(body, '}');
-    d->call = remote_ask(d->broker->remote, "POST", path, buf_view(body), TENAX_CALL_TIMEOUT,
-                         on_answered, d);
-    buf_fini(body);
+    struct tenax_delivery *d = add(t, channel, job->id, job->json);
+    d->run = holder_runs_hold(t->holder, job, d);
+    d->shown.redelivered = job->again;
+    t->broker.user.delivered(t->broker.ctx, &d->shown);
 }
 
-static void begin(struct buf *body, const struct tenax_delivery *d)
+/* The user keeps a delivery whose lease is lost until it settles it. */
+void tenax_jobs_lost(void *delivery, const struct remote_answer *a)
 {
-    buf_print(body, "{\"token\":%s", d->token);
-}
-
-static void ask_deletion(struct tenax_delivery *d)
-{
-    char path[64], text[ID_TEXT_LEN];
-    id_format(d->id, text);
-    snprintf(path, sizeof path, "/jobs/%.25s", text);
-    d->call = remote_ask(d->broker->remote, "DELETE", path, (struct str){0}, TENAX_CALL_TIMEOUT,
-                         on_answered, d);
-}
-
-static void on_renewed(void *ctx, const struct remote_answer *a)
-{
-    struct tenax_delivery *d = ctx;
-    d->renewal = NULL;
-    on_answered(d, a);
-}
-
-static void renew(struct tenax_delivery *d)
-{
-    char text[ID_TEXT_LEN];
-    id_format(d->id, text);
-    d->renewal = renewals_add(d->broker->renewals,
-                              &(struct lease_text){.job = {text, ID_TEXT_LEN},
-                                                   .token = str_from(d->token),
-                                                   .run = -1,
-                                                   .lease = TENAX_LEASE},
-                              on_renewed, d);
-}
-
-static void ask(struct tenax_delivery *d)
-{
-    struct buf body = {0};
-    if (d->step == TENAX_DELETE) {
-        ask_deletion(d);
-        return;
-    }
-    if (d->step == TENAX_HELD) {
-        renew(d);
-        return;
-    }
-    begin(&body, d);
-    if (d->step == TENAX_FAILURE) {
-        buf_lit(&body, ",\"message\":");
-        json_write_string(&body, str_from(d->why));
-        post(d, "/failure", &body);
-    } else {
-        post(d, "/success", &body);
-    }
-}
-
-void tenax_job_report(struct tenax_delivery *d, enum tenax_step step)
-{
-    remote_abort(d->call);
-    renewals_drop(d->renewal);
-    d->call = NULL;
-    d->renewal = NULL;
-    d->step = step;
-    d->tries = 0;
-    ask(d);
-}
-
-/* --- their answers --- */
-
-static mono renew_at(mono since)
-{
-    return when_gather(when_after(since, TENAX_RENEW), (span){TENAX_RENEW.ms / 4});
-}
-
-/* The user keeps a stale delivery until it settles it. */
-static void lose(struct tenax_delivery *d)
-{
-    d->stale = true;
+    struct tenax_delivery *d = delivery;
+    (void)a;
+    d->run = NULL;
     if (!d->ordered)
         return;
     tenax_orders_drop(d->broker, d);
-    tenax_job_free(d);
+    tenax_jobs_free(d);
 }
 
-static void renewed(struct tenax_delivery *d, const struct remote_answer *a)
+void tenax_jobs_succeed(struct tenax_delivery *d)
 {
-    if (a->result == CALL_GONE) {
-        lose(d);
-        return;
-    }
-    d->tries = 0;
-    d->due = renew_at(a->sent);
-    tenax_wake(d->broker, d->due);
+    d->settled = true;
+    holder_runs_report(d->run, HOLDER_SUCCESS, (struct str){0});
 }
 
-static void failed(struct tenax_delivery *d, const struct remote_answer *a)
+void tenax_jobs_fail(struct tenax_delivery *d, const char *why)
 {
+    struct buf members = {0};
+    buf_lit(&members, ",\"message\":");
+    json_write_string(&members, str_from(why));
+    d->settled = true;
+    d->why = alloc_text(why, strlen(why));
+    holder_runs_report(d->run, HOLDER_FAILURE, buf_view(&members));
+    buf_fini(&members);
+}
+
+/* After a failure the server may have decided that the job is dead. */
+void tenax_jobs_reported(void *delivery, const struct remote_answer *a)
+{
+    struct tenax_delivery *d = delivery;
     struct arena arena = {0};
     bool dead = str_eq(view_text(&arena, a->body, "status"), STR("dead"));
     arena_fini(&arena);
+    d->run = NULL;
+    if (a->result == CALL_REFUSED)
+        log_error("%s refuses a report about a job: %.*s", d->broker->url, STR_ARG(a->why));
     if (a->result != CALL_DONE || !dead) {
-        tenax_job_free(d);
+        tenax_jobs_free(d);
         return;
     }
     d->step = TENAX_DEAD;
     d->untold = true;
     d->due = when_mono();
-    tenax_wake(d->broker, d->due);
 }
 
-static void on_answered(void *ctx, const struct remote_answer *a)
-{
-    struct tenax_delivery *d = ctx;
-    d->call = NULL;
-    if (a->result == CALL_REFUSED)
-        log_error("%s refuses a report about a job: %.*s", d->broker->url, STR_ARG(a->why));
-    if (tenax_note(d->broker, a)) {
-        d->due = tenax_again(d->broker, d->tries++);
-        tenax_wake(d->broker, d->due);
-    } else if (d->step == TENAX_HELD) {
-        renewed(d, a);
-    } else if (d->step == TENAX_FAILURE) {
-        failed(d, a);
-    } else {
-        tenax_job_free(d);
-    }
-}
+/* --- dead ones --- */
 
-/* --- new ones --- */
-
-void tenax_job_take(struct tenax *t, enum build_channel channel, struct str job, bool lost)
-{
-    struct arena arena = {0};
-    struct id id;
-    struct str token = view_get(job, "token");
-    struct err e = id_parse(view_text(&arena, job, "id"), &id);
-    arena_fini(&arena);
-    if (e.code != ERR_OK || !token.len) {
-        log_error("%s sent a job without an id or a token; passed over", t->url);
-        return;
-    }
-    struct tenax_delivery *d = add(t, channel, id, job);
-    d->token = alloc_text(token.at, token.len);
-    d->shown.redelivered = lost;
-    /* The lease of one that was found again may be almost over. */
-    d->due = lost ? when_mono() : renew_at(when_mono());
-    tenax_wake(t, d->due);
-    t->broker.user.delivered(t->broker.ctx, &d->shown);
-}
-
-void tenax_job_found_dead(struct tenax *t, enum build_channel channel, struct str job)
+void tenax_jobs_found_dead(struct tenax *t, enum build_channel channel, struct str job)
 {
     struct arena arena = {0};
     struct id id;
     struct str why = view_text(&arena, view_get(job, "error"), "message");
     if (!why.len)
         why = view_text(&arena, job, "reason");
-    if (id_parse(view_text(&arena, job, "id"), &id).code == ERR_OK && !tenax_job_is_known(t, id) &&
+    if (id_parse(view_text(&arena, job, "id"), &id).code == ERR_OK && !is_known(t, id) &&
         str_eq(view_text(&arena, job, "status"), STR("dead"))) {
         struct tenax_delivery *d = add(t, channel, id, job);
         d->step = TENAX_DEAD;
@@ -247,6 +141,37 @@ void tenax_job_found_dead(struct tenax *t, enum build_channel channel, struct st
         tenax_wake(t, when_mono());
     }
     arena_fini(&arena);
+}
+
+static void on_deleted(void *ctx, const struct remote_answer *a)
+{
+    struct tenax_delivery *d = ctx;
+    struct tenax *t = d->broker;
+    d->call = NULL;
+    if (a->result == CALL_REFUSED)
+        log_error("%s refuses to delete a dead job: %.*s", t->url, STR_ARG(a->why));
+    if (tenax_note(t, a)) {
+        d->due = tenax_again(t, d->tries++);
+        tenax_wake(t, d->due);
+    } else {
+        tenax_jobs_free(d);
+    }
+}
+
+static void ask_deletion(struct tenax_delivery *d)
+{
+    char path[64], text[ID_TEXT_LEN];
+    id_format(d->id, text);
+    snprintf(path, sizeof path, "/jobs/%.25s", text);
+    d->call = remote_ask(d->broker->remote, "DELETE", path, (struct str){0}, TENAX_CALL_TIMEOUT,
+                         on_deleted, d);
+}
+
+void tenax_jobs_delete(struct tenax_delivery *d)
+{
+    d->step = TENAX_DELETE;
+    d->tries = 0;
+    ask_deletion(d);
 }
 
 static void tell_dead(struct tenax *t, mono now)
@@ -268,40 +193,26 @@ static void tell_dead(struct tenax *t, mono now)
     }
 }
 
-void tenax_jobs_turn(struct tenax *t, mono now)
+void tenax_jobs_turn(struct tenax *t, mono now, mono *next)
 {
     tell_dead(t, now);
     LIST_EACH (n, &t->deliveries) {
         struct tenax_delivery *d = LIST_OF(n, struct tenax_delivery, node);
-        if (d->call || d->renewal || d->stale || (d->step == TENAX_DEAD && !d->untold))
+        if (d->call || (d->step != TENAX_DELETE && !d->untold))
             continue;
-        if (d->due.ns <= now.ns && d->step != TENAX_DEAD)
-            ask(d);
+        if (d->due.ns <= now.ns && d->step == TENAX_DELETE)
+            ask_deletion(d);
         else
-            tenax_wake(t, d->due);
+            holder_sooner(next, d->due);
     }
-    renewals_send(t->renewals);
-}
-
-static void release(struct tenax_delivery *d)
-{
-    char path[64], text[ID_TEXT_LEN];
-    struct buf body = {0};
-    begin(&body, d);
-    buf_byte(&body, '}');
-    id_format(d->id, text);
-    snprintf(path, sizeof path, "/jobs/%.25s/release", text);
-    remote_ask(d->broker->remote, "POST", path, buf_view(&body), TENAX_CALL_TIMEOUT, tenax_unheard,
-               NULL);
-    buf_fini(&body);
 }
 
 void tenax_jobs_close(struct tenax *t)
 {
     while (!list_is_empty(&t->deliveries)) {
         struct tenax_delivery *d = LIST_OF(t->deliveries.next, struct tenax_delivery, node);
-        if (d->step == TENAX_HELD && !d->stale)
-            release(d);
-        tenax_job_free(d);
+        if (d->run && !d->settled)
+            holder_runs_report(d->run, HOLDER_RELEASE, (struct str){0});
+        tenax_jobs_free(d);
     }
 }

@@ -87,7 +87,7 @@ static void finish(struct tenax_order *o)
     if (o->refused && o->broker->troubled == 1)
         log_info("verify jobs are taken again");
     if (o->delivery)
-        tenax_job_report(o->delivery, TENAX_SUCCESS);
+        tenax_jobs_succeed(o->delivery);
     order_free(o);
     if (done)
         done(ctx);
@@ -131,7 +131,7 @@ void tenax_order_place(struct tenax_order *o)
     tenax_wake(o->broker, o->due);
 }
 
-void tenax_orders_turn(struct tenax *t, mono now)
+void tenax_orders_turn(struct tenax *t, mono now, mono *next)
 {
     for (struct list *n = t->orders.next; n != &t->orders && !t->closed;) {
         struct tenax_order *o = LIST_OF(n, struct tenax_order, node);
@@ -139,7 +139,7 @@ void tenax_orders_turn(struct tenax *t, mono now)
         if (o->call)
             continue;
         if (o->due.ns > now.ns) {
-            tenax_wake(t, o->due);
+            holder_sooner(next, o->due);
         } else if (o->nowhere) {
             finish(o);
             n = t->orders.next; /* its callback may have changed the list */

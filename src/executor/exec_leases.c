@@ -14,7 +14,7 @@
 #include "base/must.h"
 #include "base/strmap.h"
 #include "client/client.h"
-#include "client/renewals.h"
+#include "holder/renewals.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"

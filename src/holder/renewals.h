@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_RENEWALS_H
-#define CLIENT_RENEWALS_H
+#ifndef HOLDER_RENEWALS_H
+#define HOLDER_RENEWALS_H
 
 /* Renewals of leases on the loop: those that are due together are one request, POST /jobs/renew.
  * One by itself, or one whose token is not known, is POST /jobs/{id}/renew, as all are at a server

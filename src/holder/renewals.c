@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/renewals.h"
+#include "holder/renewals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
