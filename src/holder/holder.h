@@ -32,7 +32,7 @@ struct holder_settings {
     struct remote *server;
     const char *worker; /* its name */
     span lease;
-    span timeout; /* of a request; a claim has its wait in addition */
+    span timeout; /* of a request; a claim has its wait and 15 s */
 };
 
 /* A job that was handed out, valid during the call. */

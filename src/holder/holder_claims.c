@@ -17,6 +17,8 @@
 #include "client/view.h"
 #include "holder/holder_internal.h"
 
+#define CLAIM_EXTRA ((span){15000}) /* how long an answer may take in addition to its wait */
+
 struct holder_claims {
     struct list node; /* in holder.claims */
     struct holder *of;
@@ -37,6 +39,7 @@ struct holder_claims {
     size_t count;
     span wait;
     bool unsure; /* it was sent, and is not answered */
+    bool last;   /* it is not sent again */
 };
 
 struct adoption {
@@ -189,6 +192,7 @@ static void on_claimed(void *ctx, const struct remote_answer *a)
     heard(c, a);
     /* A refusal of the sender does not say what became of a request before this one. */
     c->unsure = holder_is_unanswered(a) || (again && holder_is_unwelcome(a));
+    c->unsure = c->unsure && !c->last;
     if (!holder_is_unanswered(a))
         c->of->user.answered(c->mine, a);
     if (a->result == CALL_DONE) {
@@ -213,8 +217,9 @@ static void send_claim(struct holder_claims *c)
               c->number);
     json_write_string(&b, str_from(h->settings.worker));
     buf_byte(&b, '}');
+    c->last = c->stopped;
     c->call = remote_ask(h->settings.server, "POST", "/jobs/claim", buf_view(&b),
-                         (span){wait.ms + h->settings.timeout.ms}, on_claimed, c);
+                         (span){wait.ms + CLAIM_EXTRA.ms}, on_claimed, c);
     buf_fini(&b);
 }
 

@@ -157,6 +157,22 @@ static void a_stop_has_the_claim_answered_and_asks_once_more_for_one_without_an_
     assert_int_equal(t->rig->served, 4);
 }
 
+static void a_claim_that_is_sent_once_more_is_given_up_without_an_answer(void **state)
+{
+    struct holder_rig *t = *state;
+    start(t);
+    t->answers = (struct holder_answer[]){{NULL, LOST, ""}, {NULL, LOST, ""}, {0}};
+    claim(t);
+    holder_rig_turn(t, 0);
+    holder_claims_stop(t->claims);
+    assert_false(holder_claims_are_idle(t->claims));
+    holder_rig_turn(t, 0); /* at once */
+    assert_int_equal(t->rig->served, 2);
+    assert_true(holder_claims_are_idle(t->claims));
+    holder_rig_turn(t, LEASE_MAX);
+    assert_int_equal(t->rig->served, 2);
+}
+
 /* --- adoption --- */
 
 static void jobs_of_an_earlier_process_are_claimed_again_page_by_page(void **state)
@@ -243,6 +259,7 @@ int main(void)
         TEST(a_refused_claim_is_over),
         TEST(a_sender_who_is_refused_later_repeats_the_same_claim),
         TEST(a_stop_has_the_claim_answered_and_asks_once_more_for_one_without_an_answer),
+        TEST(a_claim_that_is_sent_once_more_is_given_up_without_an_answer),
         TEST(jobs_of_an_earlier_process_are_claimed_again_page_by_page),
         TEST(an_adoption_without_an_answer_begins_again_with_the_list),
         TEST(what_is_known_is_not_claimed_again),
