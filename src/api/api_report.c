@@ -13,6 +13,7 @@ struct report_body {
     struct run_ref run;
     struct str why;
     instant ready_at;
+    span delay;
     struct news_fields left;
 };
 
@@ -40,10 +41,13 @@ static const struct field release_table[] = {
     {"message", false, field_text, BODY(why), true, "string: why, for the reason of the run"},
     {"ready_at", false, field_instant, BODY(ready_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
+    {"delay_ms", false, field_span, BODY(delay), true,
+     "integer 0..: not before so many milliseconds have passed, by the server's clock"},
     {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
-const struct api_body api_release_body = {API_FIELDS(release_table), .optional = true};
+const struct api_body api_release_body = {API_FIELDS(release_table), .optional = true,
+                                          .rules = "ready_at excludes delay_ms"};
 
 static bool has_news(const struct news *n)
 {
@@ -59,13 +63,15 @@ static struct err decode_report(struct api *a, const struct api_request *r,
     TRY(api_decode_news(a, r->http->arena, &body->left));
     if (c->kind == CMD_PROGRESS && !has_news(&body->left.news))
         return err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
+    if (instant_is_set(body->ready_at) && body->delay.ms >= 0)
+        return err_make(ERR_BAD_VALUE, "ready_at and delay_ms exclude each other");
     return err_none();
 }
 
 static void submit_report(struct api *a, const struct api_request *r, enum command_kind kind,
                           const struct field *table, size_t count)
 {
-    struct report_body body = {0};
+    struct report_body body = {.ready_at = INSTANT_NONE, .delay = {-1}};
     struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, r)};
     struct err err = decode_report(a, r, table, count, &c, &body);
     if (err.code == ERR_OK)
@@ -76,7 +82,10 @@ static void submit_report(struct api *a, const struct api_request *r, enum comma
     }
     c.run = body.run;
     c.why = body.why;
-    c.not_before = body.ready_at;
+    if (instant_is_set(body.ready_at))
+        c.not_before = body.ready_at;
+    if (body.delay.ms >= 0)
+        c.delay = body.delay;
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     api_send(a, r, &c);
 }

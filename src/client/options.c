@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/closest.h"
 #include "base/duration.h"
 #include "base/must.h"
 #include "base/units.h"
@@ -46,49 +47,13 @@ static int find_word(const char *list, const char *typed)
     return -1;
 }
 
-/* Edit distance where swapping two neighbours is one edit; three rows suffice. */
-static size_t edits(struct str a, struct str b)
-{
-    enum { LONGEST = 40 };
-    size_t rows[3][LONGEST + 1];
-    if (a.len > LONGEST || b.len > LONGEST)
-        return LONGEST;
-    for (size_t j = 0; j <= b.len; j++)
-        rows[0][j] = j;
-    for (size_t i = 1; i <= a.len; i++) {
-        size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= b.len; j++) {
-            size_t best = last[j - 1] + (a.at[i - 1] != b.at[j - 1]);
-            if (last[j] + 1 < best)
-                best = last[j] + 1;
-            if (now[j - 1] + 1 < best)
-                best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1] &&
-                before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return rows[a.len % 3][b.len];
-}
-
 struct str options_closest(const char *typed, const char *words)
 {
-    struct str t = str_from(typed), word, best = {"", 0};
-    size_t fewest = 3;
-    while (options_next_word(&words, &word)) {
-        size_t n = edits(t, word);
-        /* A single edit turns one letter into any other: that would not be a hint. */
-        if (n < fewest && n < word.len && n < t.len + 1) {
-            fewest = n;
-            best = word;
-        } else if (fewest == 3 && t.len >= 2 && t.len < word.len &&
-                   memcmp(word.at, t.at, t.len) == 0 && !best.len) {
-            best = word;
-        }
-    }
-    return best;
+    struct closest near = closest_to(str_from(typed));
+    struct str word;
+    while (options_next_word(&words, &word))
+        closest_offer(&near, word);
+    return near.word.len ? near.word : (struct str){"", 0};
 }
 
 /* extra: a word that no table has, such as "help". */

@@ -496,6 +496,7 @@ struct command {
      * all of the command is applied or nothing. */
     struct str why;     /* RELEASE: in its holder's words; or empty */
     instant not_before; /* RELEASE: when it may be handed out again; 0: now */
+    span delay;         /* RELEASE: the same, from now on; one of the two is 0 */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
      * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/closest.h"
 #include "base/must.h"
 
 struct err field_text(struct json_cursor *c, struct arena *a, void *str)
@@ -92,11 +93,19 @@ static struct err read_field(struct json_cursor *c, struct arena *arena, const s
     return was_null ? err_none() : f->read(c, arena, (char *)out + f->offset);
 }
 
-static struct err unknown_field(bool strict, struct json_cursor *c, struct json_string key)
+static struct err refuse_unknown(const struct field *fields, size_t count, struct json_string key)
 {
-    if (strict)
-        return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
-                      (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
+    struct closest near = closest_to(key.raw);
+    for (size_t i = 0; i < count; i++)
+        closest_offer(&near, str_from(fields[i].name));
+    return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'%s%.*s%s",
+                  (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at,
+                  near.word.len ? "; did you mean '" : "", STR_ARG(near.word),
+                  near.word.len ? "'?" : "");
+}
+
+static struct err ignore_unknown(struct json_cursor *c, struct json_string key)
+{
     if (++c->unknown > FIELD_UNKNOWN_MAX)
         return err_at(ERR_TOO_MANY, (int64_t)key.offset, "more than %d unknown fields",
                       FIELD_UNKNOWN_MAX);
@@ -117,7 +126,7 @@ struct err field_read_object(bool strict, struct json_cursor *c, struct arena *a
             break;
         const struct field *f = find_field(fields, count, key.raw);
         if (!f) {
-            TRY(unknown_field(strict, c, key));
+            TRY(strict ? refuse_unknown(fields, count, key) : ignore_unknown(c, key));
             continue;
         }
         uint64_t bit = (uint64_t)1 << (f - fields);

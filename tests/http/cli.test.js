@@ -770,7 +770,7 @@ describe('tenax retry, cancel, patch and delete', () => {
         assert.match((await tenax(['patch', id, '--set', '{"priority": -1}'], { code: 1 })).stderr,
             /priority: .*HTTP 400/);
         assert.match((await tenax(['patch', id, '--set', '{"prio": 1}'], { code: 1 })).stderr,
-            /unknown field 'prio' \(HTTP 400, unknown_field\)/);
+            /unknown field 'prio'; did you mean 'priority'\? \(HTTP 400, unknown_field\)/);
         for (const args of [['delete', '--queue', ''], ['delete', '--status', 'nope']])
             await tenax(args, { code: 1 });
         assert.equal((await server.job(id)).status, 'ready');

@@ -560,6 +560,23 @@ describe('the runs of a job', () => {
         assert.equal((await server.job(id)).status, 'ready', 'a time that is over is now');
     });
 
+    it('that_is_given_back_for_a_while_is_scheduled_by_the_clock_of_the_server', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        const first = await server.claimOne(queue), before = Date.now();
+        const both = { token: first.token, delay_ms: 1, ready_at: 1 };
+        assertError(await server.post(`/jobs/${id}/release`, both), 400, 'bad_value', /exclude/);
+        assertError(await server.post(`/jobs/${id}/release`, { token: first.token, delay_ms: -1 }), 400, 'bad_value');
+        await server.post(`/jobs/${id}/release`, { token: first.token, delay_ms: 3600000 });
+        const job = await server.job(id);
+        assert.deepEqual([job.status, job.attempts], ['scheduled', 0]);
+        assert.ok(job.ready_at >= before + 3600000 && job.ready_at <= Date.now() + 3600000);
+        await server.patch(`/jobs/${id}`, { ready_at: null });
+        const again = await server.claimOne(queue);
+        await server.post(`/jobs/${id}/release`, { token: again.token, delay_ms: 0 });
+        assert.equal((await server.job(id)).status, 'ready');
+    });
+
     for (const how of ['lease', 'stream'])
         it(`that_is_given_back_for_later_waits_over_a_restart_if_a_${how}_held_it`, async () => {
             const queue = queueName(), later = Date.now() + 3600000;

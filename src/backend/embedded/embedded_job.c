@@ -203,9 +203,12 @@ void embedded_terminated(struct embedded *b, const struct command *c, struct rep
 
 void embedded_release(struct embedded *b, const struct command *c, struct reply *r)
 {
+    instant until = c->not_before;
+    if (c->delay.ms)
+        until = instant_min(instant_add(b->now, c->delay), (instant){INSTANT_MAX_MS});
     r->err = note(b, c->run, c->news);
     if (r->err.code == ERR_OK)
-        r->err = engine_snooze(b->engine, b->now, c->run, c->why, c->not_before);
+        r->err = engine_snooze(b->engine, b->now, c->run, c->why, until);
 }
 
 void embedded_progress(struct embedded *b, const struct command *c, struct reply *r)
