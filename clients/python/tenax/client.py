@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 from urllib.parse import quote
 
 from .errors import ApiError, ConnectionFailed, ForeignAnswer, api_error, is_refusal
-from .transport import Transport, read_token
+from .transport import Transport
 
 log = logging.getLogger("tenax.client")
 
@@ -29,13 +29,23 @@ def backoff(tries: int, most: float = BACKOFF_MAX) -> float:
     return random.uniform(full / 2, full)
 
 
-def milliseconds(value: Any) -> Any:
-    """A datetime as the server has it; anything else as it is."""
-    if not isinstance(value, datetime.datetime):
-        return value
-    if value.tzinfo is None:
-        value = value.astimezone()
-    return round(value.timestamp() * 1000)
+# Members that are points in time, in milliseconds since 1970.
+TIMES = ("ready_at", "retry_at", "deadline", "retain_until")
+
+
+def milliseconds(name: str, value: Any) -> Any:
+    """A datetime as the server has it; anything else as it is.
+
+    ValueError for a time in seconds, as ``time.time()`` has it, which would be long ago.
+    """
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            value = value.astimezone()
+        return round(value.timestamp() * 1000)
+    if name in TIMES and isinstance(value, (int, float)) and 1e9 <= value < 1e11:
+        raise ValueError(f"{name} is in milliseconds since 1970, and {value} looks like seconds; "
+                         "a datetime will do, too")
+    return value
 
 
 def encode(body: Any) -> bytes:
@@ -50,7 +60,7 @@ def may_repeat(job: Mapping[str, Any]) -> bool:
 
 
 class Client:
-    """A server, by its URL. May be used by many threads.
+    """A server, by its URL. May be used by many threads, and before and after a ``fork``.
 
     What is not given comes from the environment, as for the ``tenax`` commands: ``TENAX_URL``,
     ``TENAX_TOKEN_FILE`` or ``TENAX_TOKEN``, ``TENAX_CA_CERT``, ``TENAX_CLIENT_CERT``,
@@ -59,7 +69,8 @@ class Client:
     ``timeout`` (seconds) limits each request. A request that got no answer is repeated, with a
     growing and random pause, for at most ``retry_for`` seconds in all, and only if that is safe.
     Enqueues are made safe by an Idempotency-Key each, which costs the server some bytes of disk for
-    a day; not so with ``idempotent=False``.
+    a day; not so with ``idempotent=False``. A file with a token that the server refuses is read
+    again, as it may have a newer one by now.
 
     What a proxy or a sign-in page answers in the server's place is no answer, whatever its status.
     """
@@ -73,7 +84,7 @@ class Client:
         self.retry_for = retry_for
         self.idempotent = idempotent
         self._transport = Transport(
-            url or env.get("TENAX_URL") or "http://127.0.0.1:7890", read_token(token, token_file),
+            url or env.get("TENAX_URL") or "http://127.0.0.1:7890", token, token_file,
             ca_cert or env.get("TENAX_CA_CERT") or None,
             client_cert or env.get("TENAX_CLIENT_CERT") or None,
             client_key or env.get("TENAX_CLIENT_KEY") or None)
@@ -99,7 +110,8 @@ class Client:
         The options are those of docs/api.md by their names there: ``priority``, ``ready_at``,
         ``retry_limit``, ``backoff``, ``unique_key``, ``unique_while``, ``depends_on``, ``alias``,
         ``retry_policies``, ``retention`` and all others; those that are ``None`` are left out, and
-        times may be ``datetime``.
+        times may be ``datetime``. One that the server does not know is an error, which names the one
+        that was probably meant.
 
         Whoever gives the same ``idempotency_key`` and the same job again, also after a restart, is
         answered as the first time, and no job is added. Without one each call has a key of its own,
@@ -129,7 +141,7 @@ class Client:
 
     def job(self, id: str, *, runs: bool = False) -> Dict[str, Any]:
         """A job as it is now, with its payload, and with its runs if they are asked for."""
-        return self.request("GET", f"/jobs/{quote(id)}" + ("?runs=true" if runs else ""))
+        return self.request("GET", f"/jobs/{quote(id, safe='')}" + ("?runs=true" if runs else ""))
 
     def request(self, method: str, path: str, body: Any = None, *, repeat: Optional[bool] = None,
                 timeout: Optional[float] = None, retry_for: Optional[float] = None,
@@ -160,6 +172,8 @@ class Client:
                 again = repeat or not e.sent
                 error: Exception = e
             except ApiError as e:
+                if e.status == 401 and self._transport.has_another_token():
+                    continue
                 again = e.code in NOT_DONE or (repeat and e.status in (500, 502, 503, 504))
                 error = e
             pause = backoff(tries)
@@ -187,5 +201,5 @@ class Client:
 
     @staticmethod
     def _job(job: Mapping[str, Any]) -> Dict[str, Any]:
-        return {name: milliseconds(value) for name, value in job.items()
+        return {name: milliseconds(name, value) for name, value in job.items()
                 if value is not None or name == "payload"}

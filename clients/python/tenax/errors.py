@@ -136,14 +136,19 @@ class LeaseLost(TenaxError):
 class GiveBack(TenaxError):
     """Raised by a handler: the job goes back to its queue, and the run does not count.
 
-    ``message`` says why; with ``ready_at`` (a ``datetime`` or milliseconds since 1970) the job is
-    not handed out again before then.
+    ``message`` says why. With ``delay`` (seconds, by the server's clock) or ``ready_at`` (a
+    ``datetime`` or milliseconds since 1970) the job is not handed out again before then. Without
+    them it comes back at once, if it is given back for the first time, and after that with a pause
+    that doubles each time, up to a minute; at once, too, if the worker is about to end.
     """
 
-    def __init__(self, message: str = "", *, ready_at: Any = None):
+    def __init__(self, message: str = "", *, ready_at: Any = None, delay: Optional[float] = None):
         super().__init__(*([message] if message else []))
+        if ready_at is not None and delay is not None:
+            raise ValueError("ready_at and delay exclude each other")
         self.message = message
         self.ready_at = ready_at
+        self.delay = delay
 
 
 class Failure(TenaxError):

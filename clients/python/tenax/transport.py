@@ -74,8 +74,8 @@ class _Deadline:
 class Transport:
     """Connections to one server, each used by one thread at a time."""
 
-    def __init__(self, url: str, token: Optional[str], ca_cert: Optional[str],
-                 client_cert: Optional[str], client_key: Optional[str]):
+    def __init__(self, url: str, token: Optional[str], token_file: Optional[str],
+                 ca_cert: Optional[str], client_cert: Optional[str], client_key: Optional[str]):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise TenaxError("write the server's URL like http://127.0.0.1:7890")
@@ -83,20 +83,47 @@ class Transport:
         self._prefix = parts.path.rstrip("/")
         self._host = parts.hostname
         self._port = parts.port
-        self._headers = {"Accept": "application/json", "User-Agent": "tenax-python/0.1.0"}
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+        # Strict: a misspelt option must not be ignored.
+        self._headers = {"Accept": "application/json", "User-Agent": "tenax-python/0.1.0",
+                         "Tenax-Strict": "true"}
+        self._source = (token, token_file)
+        self._authorize()
         self._tls: Optional[ssl.SSLContext] = None
         if parts.scheme == "https":
             self._tls = ssl.create_default_context(cafile=ca_cert)
             if client_cert:
                 self._tls.load_cert_chain(client_cert, client_key)
-        self._lock = threading.Lock()
-        self._idle: List[Tuple[float, http.client.HTTPConnection]] = []
+        self._owner = 0
+        self._own()
+
+    def _own(self) -> None:
+        """After a fork the connections are the parent's: on them each would get the other's answers.
+
+        Its lock is not used either, as a thread that is not here may have it.
+        """
+        if self._owner != os.getpid():
+            self._owner = os.getpid()
+            self._lock = threading.Lock()
+            self._idle: List[Tuple[float, http.client.HTTPConnection]] = []
+
+    def _authorize(self) -> None:
+        token = read_token(*self._source)
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def has_another_token(self) -> bool:
+        """Whether the file that the token is from has another one by now."""
+        before = self._headers.get("Authorization")
+        try:
+            self._authorize()
+        except (OSError, TenaxError):
+            return False  # it is just being written
+        return self._headers.get("Authorization") != before
 
     def send(self, method: str, path: str, body: Optional[bytes], timeout: float,
              headers: Mapping[str, str]) -> Tuple[int, bytes]:
         """The status and body of the answer. Raises ConnectionFailed."""
+        self._own()
         connection = self._connected()
         headers = {**self._headers, **headers}
         if body is not None:
@@ -122,6 +149,7 @@ class Transport:
 
     def close(self) -> None:
         """Closes the connections that are not in use."""
+        self._own()
         with self._lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:

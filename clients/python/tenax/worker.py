@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import os
 import queue as queues_module
@@ -15,7 +17,7 @@ import uuid
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 from urllib.parse import quote
 
-from .client import BACKOFF_MAX, Client, backoff, milliseconds
+from .client import BACKOFF_MAX, Client, backoff, encode, milliseconds
 from .errors import (ApiError, ConnectionFailed, Failure, ForeignAnswer, GiveBack, LeaseLost,
                      NotFound, StaleToken, TenaxError)
 from .job import GONE, Job
@@ -27,6 +29,22 @@ log = logging.getLogger("tenax.worker")
 CLAIM_MAX = 1000  # jobs that one claim may ask for
 CLAIM_GRACE = 2.0  # seconds for the answer to a claim that was withdrawn
 FOREIGN_PAUSE_MAX = 15.0  # seconds between claims that something in between answers
+RETURN_PAUSE_MAX = 60.0  # seconds before a job that is given back again and again
+
+
+def return_pause(job: Job) -> float:
+    """Seconds after which a job that is given back without a time may come again."""
+    before = job.run - job.attempts  # runs that were no failures
+    return min(RETURN_PAUSE_MAX, 0.1 * 2 ** min(before - 1, 20)) if before > 0 else 0.0
+
+
+def is_note(result: Any) -> bool:
+    """Whether there is no result, or one that says why there is none."""
+    return result is None or (isinstance(result, dict) and list(result) == ["result_omitted"])
+
+
+async def finish(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def is_final(error: Exception) -> bool:
@@ -38,9 +56,10 @@ def is_final(error: Exception) -> bool:
 class Worker:
     """Runs a handler for each job of some queues, ``concurrency`` of them at a time in threads.
 
-    ``handler`` is a function, or a mapping from types to functions. What it returns (JSON of at
-    most 64 KiB) is the job's result. Failure, GiveBack or any other exception says how else the run
-    ended.
+    ``handler`` is a function, or a mapping from types to functions, which may be ``async``: each run
+    has a thread, and an event loop, of its own. What it returns (JSON of at most 64 KiB) is the job's
+    result; what cannot be kept is replaced by a note. Failure, GiveBack or any other exception says
+    how else the run ended.
 
     ``lease`` (seconds) is how long the server waits for a renewal before it gives the job to
     another worker; one request renews all leases after every third of it. ``grace`` (seconds) is
@@ -60,7 +79,7 @@ class Worker:
         self.lease = lease
         self.grace = grace
         self.wait = wait
-        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._name = name
         self.node = node or os.environ.get("TENAX_NODE") or None
         self._handler = handler
         # Only put() of a SimpleQueue may be called by a signal handler, so all news come by it.
@@ -70,6 +89,11 @@ class Worker:
         self._closed = threading.Event()
 
     # --- for whoever runs it ---
+
+    @property
+    def name(self) -> str:
+        """As given, or host and process, which may have been forked since."""
+        return self._name or f"{socket.gethostname()}-{os.getpid()}"
 
     def run(self, *, drain: bool = False) -> None:
         """Works until it is told to stop; with ``drain`` until no job is ready and none runs.
@@ -174,10 +198,11 @@ class Worker:
         """The verb of the report and its members; no verb: there is nothing to report."""
         try:
             result = self._find_handler(job)(job)
-            return "success", {} if result is None else {"result": result}
+            if inspect.isawaitable(result):
+                result = asyncio.run(finish(result))
+            return "success", {} if result is None else {"result": self._storable(job, result)}
         except GiveBack as e:
-            told = {"message": e.message or None, "ready_at": milliseconds(e.ready_at)}
-            return "release", {name: value for name, value in told.items() if value is not None}
+            return "release", self._returned(job, e)
         except LeaseLost:
             return None, {}
         except Failure as e:
@@ -192,6 +217,30 @@ class Worker:
                 members["exit_code"] = e.code
             return "failure", self._failure(job, members)
 
+    def _storable(self, job: Job, result: Any) -> Any:
+        """The result, or a note in its place: the work is done, and must not be done again for it."""
+        try:
+            encode(result)
+            return result
+        except Exception as e:  # whatever an object of the handler's raises
+            return self._omitted(job, e)
+
+    def _omitted(self, job: Job, error: Exception) -> Dict[str, str]:
+        log.warning("job %s (%s) has succeeded, but its result is not kept: %s", job.id, job.type, error)
+        return {"result_omitted": str(error)[:1000] or type(error).__name__}
+
+    def _returned(self, job: Job, back: GiveBack) -> Dict[str, Any]:
+        told: Dict[str, Any] = {"message": back.message} if back.message else {}
+        pause = 0.0 if job.stopping else return_pause(job)
+        try:
+            if back.ready_at is not None:
+                return {**told, "ready_at": milliseconds("ready_at", back.ready_at)}
+            if back.delay is not None:
+                pause = max(0.0, float(back.delay))
+        except (TypeError, ValueError, OverflowError) as e:
+            log.warning("job %s (%s) is given back, but not for later: %s", job.id, job.type, e)
+        return {**told, "delay_ms": round(pause * 1000)} if pause else told
+
     def _find_handler(self, job: Job) -> Handler:
         if callable(self._handler):
             return self._handler
@@ -203,7 +252,7 @@ class Worker:
 
     def _failure(self, job: Job, members: Dict[str, Any]) -> Dict[str, Any]:
         ran = round((time.monotonic() - job._started) * 1000)
-        return {"run_ms": ran, **{name: milliseconds(value) for name, value in members.items()
+        return {"run_ms": ran, **{name: milliseconds(name, value) for name, value in members.items()
                                   if value is not None}}
 
     def _report(self, job: Job, verb: str, body: Dict[str, Any]) -> None:
@@ -213,8 +262,8 @@ class Worker:
             try:
                 answer = job._post(verb, body)
                 if verb == "failure" and isinstance(answer, dict):
-                    log.info("job %s failed: %s (%s)", job.id, body.get("message"),
-                             answer.get("reason"))
+                    log.warning("job %s (%s) failed: %s (%s)", job.id, job.type, body.get("message"),
+                                answer.get("reason"))
                 return
             except (StaleToken, NotFound) as e:
                 log.warning("job %s: the run was over when it was reported%s: %s", job.id,
@@ -234,17 +283,23 @@ class Worker:
             tries += 1
 
     def _refused(self, job: Job, verb: str, body: Dict[str, Any], error: Exception) -> None:
-        """A report that the server does not take becomes a failure that it can take."""
+        """A report that the server does not take becomes one of the same kind that it can take."""
+        if verb == "success" and not is_note(body.get("result")):
+            return self._report(job, verb, {"result": self._omitted(job, error)})
         log.error("job %s: the report of its %s is refused: %s", job.id, verb, error)
         if verb == "release" and not body:
             return
-        if verb == "release":  # better at once than when the lease is over
-            return self._report(job, verb, {})
+        if verb == "release":  # better than when the lease is over
+            pause = 0.0 if job.stopping else return_pause(job)
+            return self._report(job, verb, {"delay_ms": round(pause * 1000)} if pause else {})
+        message = f"the report was refused: {error}"
+        if verb == "failure":  # what is not known by its members is known by its words
+            message = f"{body.get('message')} ({message})"
         try:
             self.client.request("POST", f"/jobs/{job.id}/failure", {
-                "token": job.data["token"], "message": f"the report was refused: {error}",
+                "token": job.data["token"], "message": message[:4000],
                 "error_type": "ReportRefused"}, repeat=True)
-        except TenaxError as e:
+        except (TenaxError, ValueError) as e:
             log.error("job %s: nor is that: %s", job.id, e)
 
     def _give_back(self, job: Job) -> None:
