@@ -140,6 +140,14 @@ struct grant {
     struct str client; /* who has that key; empty: the server */
 };
 
+/* Of a client whose roles give it more scopes than there may be. */
+static struct err explained(struct err err, struct str id)
+{
+    if (err.code == ERR_OK)
+        return err;
+    return err_make(ERR_BAD_CREDENTIALS, "the scopes of '%.*s': %.160s", STR_ARG(id), err.msg);
+}
+
 static struct err find_issuer(const struct access *a, struct str id, bool certified, instant now,
                               struct grant *g)
 {
@@ -152,20 +160,23 @@ static struct err find_issuer(const struct access *a, struct str id, bool certif
         return err_make(ERR_BAD_CREDENTIALS, "there is no client '%.*s'", STR_ARG(id));
     if (instant_is_set(c->expires) && c->expires.ms <= now.ms)
         return err_make(ERR_BAD_CREDENTIALS, "the client '%.*s' has expired", STR_ARG(id));
-    *g = (struct grant){c->token, c->scopes, c->expires,
-                        certified ? ACCESS_TEMPORARY : ACCESS_CLIENT, c->id};
-    return err_none();
+    *g = (struct grant){.key = c->token,
+                        .expires = c->expires,
+                        .kind = certified ? ACCESS_TEMPORARY : ACCESS_CLIENT,
+                        .client = c->id};
+    return explained(clients_expand(a->clients, c, &g->scopes), id);
 }
 
-static struct err use_certificate(const struct certificate *c, struct str id, struct str issuer,
-                                  instant now, struct arena *mem, struct grant *g)
+static struct err use_certificate(const struct access *a, const struct certificate *c,
+                                  struct str id, struct str issuer, instant now, struct arena *mem,
+                                  struct grant *g)
 {
     struct scope_set granted;
     TRY(certificate_check(c, id, issuer, g->key, &g->scopes, now, mem, &granted));
     char token[CERTIFICATE_TOKEN_LEN];
     certificate_token(c, g->key, token);
     g->key = arena_copy(mem, (struct str){token, sizeof token});
-    g->scopes = granted;
+    TRY(explained(clients_expand_scopes(a->clients, &granted, mem, &g->scopes), id));
     if (!instant_is_set(g->expires) || c->expiry.ms < g->expires.ms)
         g->expires = c->expiry;
     return err_none();
@@ -180,11 +191,12 @@ static struct err find_grant(const struct access *a, struct str id, const struct
     TRY(certificate_read(ext->certificate, mem, &c));
     struct str issuer = c.issuer.len > 0 ? c.issuer : id;
     TRY(find_issuer(a, issuer, true, now, g));
-    return use_certificate(&c, id, issuer, now, mem, g);
+    return use_certificate(a, &c, id, issuer, now, mem, g);
 }
 
 /* Authorized scopes replace those of the credentials. */
-static struct err limit_scopes(const struct ext *ext, struct arena *mem, struct scope_set *scopes)
+static struct err limit_scopes(const struct access *a, const struct ext *ext, struct arena *mem,
+                               struct scope_set *scopes)
 {
     struct scope_set less;
     if (!ext->scopes)
@@ -193,8 +205,8 @@ static struct err limit_scopes(const struct ext *ext, struct arena *mem, struct 
     if (!scope_set_covers(scopes, &less))
         return err_make(ERR_BAD_CREDENTIALS,
                         "the credentials do not satisfy their authorizedScopes");
-    *scopes = less;
-    return err_none();
+    return explained(clients_expand_scopes(a->clients, &less, mem, scopes),
+                     STR("authorizedScopes"));
 }
 
 /* --- ways to present them --- */
@@ -276,7 +288,7 @@ static struct err check_signed(struct access *a, const struct access_request *r,
         TRY(check_bewit(&target, &h, g.key, now));
     else
         TRY(check_header(a, r, &target, &h, g.key, now, challenge));
-    TRY(limit_scopes(&ext, mem, &g.scopes));
+    TRY(limit_scopes(a, &ext, mem, &g.scopes));
     *who = (struct access_identity){.kind = g.kind,
                                     .client_id = arena_copy(mem, h.id),
                                     .issuer = arena_copy(mem, g.client),
@@ -286,12 +298,25 @@ static struct err check_signed(struct access *a, const struct access_request *r,
     return err_none();
 }
 
-struct access_identity access_anonymous(const struct access *a)
+struct access_identity access_anonymous(const struct access *a, struct arena *mem)
 {
+    static const struct scope_set nothing;
     struct access_identity who = {.kind = ACCESS_ANONYMOUS, .expires = INSTANT_NONE};
+    struct scope_set scopes;
     if (!a->clients)
         who.scopes = everything;
+    else if (clients_expand_scopes(a->clients, &nothing, mem, &scopes).code == ERR_OK)
+        who.scopes = scope_set_copy(&scopes, mem);
     return who;
+}
+
+struct err access_expand(const struct access *a, const struct scope_set *scopes, struct arena *mem,
+                         struct scope_set *out)
+{
+    struct scope_set all;
+    TRY(clients_expand_scopes(a->clients, scopes, mem, &all));
+    *out = scope_set_copy(&all, mem);
+    return err_none();
 }
 
 struct err access_check(struct access *a, const struct access_request *r, instant now,
@@ -306,7 +331,7 @@ struct err access_check(struct access *a, const struct access_request *r, instan
     } else if (bewit || r->authorization.len > 0) {
         err = check_signed(a, r, bewit, now, mem, who, challenge);
     } else {
-        *who = access_anonymous(a);
+        *who = access_anonymous(a, mem);
         return err_none();
     }
     if (err.code != ERR_OK && err_status(err.code) == 401 && challenge[0] == '\0')

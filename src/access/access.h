@@ -9,7 +9,7 @@
  * Without configured clients nobody can be identified: a request without credentials then comes
  * from the anonymous identity, which may do everything. The start of the server ensures that such a
  * server only listens on loopback. With clients, the anonymous identity may only do what needs no
- * scope. */
+ * scope, and what the role "anonymous" gives to everybody (access/roles.h). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,7 +87,10 @@ NODISCARD struct err access_check(struct access *a, const struct access_request 
 
 /* Whoever sends a request without credentials: it may do everything as long as there are no
  * clients. */
-struct access_identity access_anonymous(const struct access *a);
+struct access_identity access_anonymous(const struct access *a, struct arena *mem);
+/* These scopes with those of their roles, and of everybody's. ERR_TOO_MANY: see roles_expand. */
+NODISCARD struct err access_expand(const struct access *a, const struct scope_set *scopes,
+                                   struct arena *mem, struct scope_set *out);
 
 /* ERR_FORBIDDEN if the identity's scopes do not satisfy the expression. why (NULL: not wanted) then
  * gets a text of several lines that names the client, what is missing and what is required. */

@@ -8,12 +8,15 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/must.h"
 #include "base/rfc3339.h"
 #include "base/strmap.h"
 
 struct clients {
     struct arena memory;
     struct strmap by_id;
+    struct roles roles;
+    size_t roles_cap;
     struct str text; /* what was read: parts of the clients are views into it */
 };
 
@@ -43,13 +46,17 @@ static bool token_valid(struct str token)
 
 /* --- reading --- */
 
-enum member { CLIENT_ID, ACCESS_TOKEN, SCOPES, EXPIRES, UNKNOWN };
+enum member { CLIENT_ID, ACCESS_TOKEN, SCOPES, EXPIRES, ROLE_ID, UNKNOWN };
+
+/* A client or, if it has a roleId, a role. */
+struct entry {
+    struct access_client client;
+    struct role role;
+};
 
 static const char *const member_names[UNKNOWN] = {
-    [CLIENT_ID] = "clientId",
-    [ACCESS_TOKEN] = "accessToken",
-    [SCOPES] = "scopes",
-    [EXPIRES] = "expires",
+    [CLIENT_ID] = "clientId", [ACCESS_TOKEN] = "accessToken", [SCOPES] = "scopes",
+    [EXPIRES] = "expires",    [ROLE_ID] = "roleId",
 };
 
 static enum member find_member(struct str key)
@@ -69,8 +76,9 @@ static struct err read_text(struct json_cursor *c, struct arena *a, struct str *
     return json_text(s, a, text);
 }
 
-static struct err read_id(struct json_cursor *c, struct arena *a, struct access_client *client)
+static struct err read_id(struct json_cursor *c, struct arena *a, struct entry *e)
 {
+    struct access_client *client = &e->client;
     int64_t offset;
     TRY(read_text(c, a, &client->id, &offset));
     if (!client_id_valid(client->id))
@@ -81,8 +89,9 @@ static struct err read_id(struct json_cursor *c, struct arena *a, struct access_
     return err_none();
 }
 
-static struct err read_token(struct json_cursor *c, struct arena *a, struct access_client *client)
+static struct err read_token(struct json_cursor *c, struct arena *a, struct entry *e)
 {
+    struct access_client *client = &e->client;
     int64_t offset;
     TRY(read_text(c, a, &client->token, &offset));
     if (!token_valid(client->token))
@@ -92,16 +101,21 @@ static struct err read_token(struct json_cursor *c, struct arena *a, struct acce
     return err_none();
 }
 
-static struct err read_scopes(struct json_cursor *c, struct arena *a, struct access_client *client)
+static struct err read_scopes(struct json_cursor *c, struct arena *a, struct entry *e)
 {
-    const struct str *scopes;
-    size_t count;
-    TRY(scopes_read(c, a, &scopes, &count));
-    return scope_set_make(scopes, count, a, &client->scopes, NULL);
+    TRY(scopes_read(c, a, &e->role.scopes, &e->role.count));
+    return scope_set_make(e->role.scopes, e->role.count, a, &e->client.scopes, NULL);
 }
 
-static struct err read_expires(struct json_cursor *c, struct arena *a, struct access_client *client)
+static struct err read_role_id(struct json_cursor *c, struct arena *a, struct entry *e)
 {
+    int64_t offset;
+    return read_text(c, a, &e->role.id, &offset);
+}
+
+static struct err read_expires(struct json_cursor *c, struct arena *a, struct entry *e)
+{
+    struct access_client *client = &e->client;
     bool absent;
     TRY(json_take_null(c, &absent));
     if (absent)
@@ -116,14 +130,28 @@ static struct err read_expires(struct json_cursor *c, struct arena *a, struct ac
 }
 
 static struct err (*const member_readers[UNKNOWN])(struct json_cursor *, struct arena *,
-                                                   struct access_client *) = {
-    [CLIENT_ID] = read_id,
-    [ACCESS_TOKEN] = read_token,
-    [SCOPES] = read_scopes,
-    [EXPIRES] = read_expires,
+                                                   struct entry *) = {
+    [CLIENT_ID] = read_id,    [ACCESS_TOKEN] = read_token, [SCOPES] = read_scopes,
+    [EXPIRES] = read_expires, [ROLE_ID] = read_role_id,
 };
 
-static struct err read_client(struct json_cursor *c, struct arena *a, struct access_client *client)
+/* Whether it has what a client or a role has, and nothing else. */
+static struct err check_members(const struct entry *e, const bool seen[UNKNOWN], int64_t begin)
+{
+    bool is_role = seen[ROLE_ID];
+    for (int m = 0; m < ROLE_ID; m++) {
+        if (is_role && seen[m] && m != SCOPES)
+            return err_at(ERR_UNKNOWN_FIELD, begin, "a role has roleId and scopes only");
+        if (!seen[m] && m != EXPIRES && (!is_role || m == SCOPES))
+            return err_at(ERR_MISSING_FIELD, begin, "the %s has no %s", is_role ? "role" : "client",
+                          member_names[m]);
+    }
+    struct err err = is_role ? role_check(&e->role) : err_none();
+    err.offset = begin;
+    return err;
+}
+
+static struct err read_entry(struct json_cursor *c, struct arena *a, struct entry *e)
 {
     int64_t begin = (int64_t)c->pos;
     bool seen[UNKNOWN] = {false};
@@ -137,17 +165,15 @@ static struct err read_client(struct json_cursor *c, struct arena *a, struct acc
         enum member m = find_member(key.raw);
         if (m == UNKNOWN)
             return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset,
-                          "a client has clientId, accessToken, scopes and expires only");
+                          "a client has clientId, accessToken, scopes and expires only, a role "
+                          "roleId and scopes");
         if (seen[m])
             return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "%s is given twice",
                           member_names[m]);
         seen[m] = true;
-        TRY(member_readers[m](c, a, client));
+        TRY(member_readers[m](c, a, e));
     }
-    for (int m = 0; m < EXPIRES; m++)
-        if (!seen[m])
-            return err_at(ERR_MISSING_FIELD, begin, "the client has no %s", member_names[m]);
-    return err_none();
+    return check_members(e, seen, begin);
 }
 
 static struct err add(struct clients *all, struct access_client *client, int64_t begin)
@@ -158,6 +184,21 @@ static struct err add(struct clients *all, struct access_client *client, int64_t
         return err_at(ERR_TOO_MANY, begin, "at most %d clients", CLIENTS_MAX);
     strmap_put(&all->by_id, client->id, client);
     return err_none();
+}
+
+static struct err add_role(struct clients *all, const struct role *role, int64_t begin)
+{
+    struct roles *r = &all->roles;
+    if (r->count >= CLIENTS_MAX)
+        return err_at(ERR_TOO_MANY, begin, "at most %d roles", CLIENTS_MAX);
+    ARENA_GROW(&all->memory, r->at, r->count, all->roles_cap, 16);
+    r->at[r->count++] = *role;
+    return err_none();
+}
+
+static struct err add_entry(struct clients *all, struct entry *e, int64_t begin)
+{
+    return e->role.id.at ? add_role(all, &e->role, begin) : add(all, &e->client, begin);
 }
 
 static struct err read_list(struct json_cursor *c, struct clients *all)
@@ -171,10 +212,10 @@ static struct err read_list(struct json_cursor *c, struct clients *all)
             return json_close(c);
         TRY(json_peek(c, &type)); /* skips white space */
         int64_t begin = (int64_t)c->pos;
-        struct access_client *client = ARENA_NEW(&all->memory, struct access_client);
-        client->expires = INSTANT_NONE;
-        TRY(read_client(c, &all->memory, client));
-        TRY(add(all, client, begin));
+        struct entry *e = ARENA_NEW(&all->memory, struct entry);
+        e->client.expires = INSTANT_NONE;
+        TRY(read_entry(c, &all->memory, e));
+        TRY(add_entry(all, e, begin));
     }
 }
 
@@ -201,6 +242,8 @@ struct err clients_read(struct str text, const char *name, struct clients **out)
     all->text = (struct str){alloc_text(text.at ? text.at : "", text.len), text.len};
     struct json_cursor c = json_open(all->text);
     struct err err = read_list(&c, all);
+    if (err.code == ERR_OK && !roles_sort(&all->roles))
+        err = err_at(ERR_CONFLICT, 0, "two roles have the same roleId");
     if (err.code != ERR_OK) {
         clients_free(all);
         return placed(text, name, err);
@@ -261,6 +304,24 @@ void clients_free(struct clients *c)
 size_t clients_count(const struct clients *c)
 {
     return c->by_id.count;
+}
+
+struct err clients_expand(struct clients *all, const struct access_client *client,
+                          struct scope_set *out)
+{
+    struct access_client *own = strmap_get(&all->by_id, client->id);
+    must(own == client);
+    if (own->expanded.count == 0) /* everybody has a role at least */
+        TRY(roles_expand(&all->roles, &own->scopes, &all->memory, &own->expanded));
+    *out = own->expanded;
+    return err_none();
+}
+
+struct err clients_expand_scopes(const struct clients *all, const struct scope_set *scopes,
+                                 struct arena *a, struct scope_set *out)
+{
+    static const struct roles none;
+    return roles_expand(all ? &all->roles : &none, scopes, a, out);
 }
 
 const struct access_client *clients_find(const struct clients *c, struct str id)

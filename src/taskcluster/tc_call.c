@@ -275,7 +275,7 @@ static bool identify_client(struct tc_call *c, const struct http_request *req,
     /* There is nothing to check a signature by, and workers that insist on credentials are given
      * some: they may do what they may without. */
     if (is_open(set) && hawk_is_signed(req->authorization, req->query)) {
-        c->who = access_anonymous(set->access);
+        c->who = access_anonymous(set->access, c->arena);
         c->actor = (struct actor){.kind = ACTOR_ANONYMOUS};
         return true;
     }

@@ -23,11 +23,22 @@ static struct str priority_text(int priority)
 }
 
 /* Whoever runs the task gets these scopes: roles must not be widened by a detour over it. */
+static struct err check_handed_on(struct tc_call *c, const struct tc_texts *scopes)
+{
+    const struct scope_set nothing = {0};
+    struct scope_set own, all, of_everybody;
+    TRY(scope_set_make(scopes->at, scopes->count, c->arena, &own, NULL));
+    TRY(access_expand(c->tc->settings.access, &own, c->arena, &all));
+    TRY(access_expand(c->tc->settings.access, &nothing, c->arena, &of_everybody));
+    for (size_t i = 0; i < all.count; i++)
+        if (!scope_set_satisfies(&of_everybody, all.at[i]))
+            TRY(rights_scope(c->rights, all.at[i]));
+    return err_none();
+}
+
 static bool may_hand_on(struct tc_call *c, const struct tc_texts *scopes)
 {
-    struct err err = err_none();
-    for (size_t i = 0; c->rights && i < scopes->count && err.code == ERR_OK; i++)
-        err = rights_scope(c->rights, scopes->at[i]);
+    struct err err = c->rights ? check_handed_on(c, scopes) : err_none();
     if (err.code != ERR_OK)
         tc_fail(c, TC_INSUFFICIENT_SCOPES, "%s", err.msg);
     return err.code == ERR_OK;

@@ -99,6 +99,16 @@ static void every_fault_has_its_place(void **state)
     check_refused("[{\"expires\":1}]", ERR_BAD_TYPE, "c.json: line 1, column 13: ");
     check_refused("[{" ID "," TOK "," SCO "},\n{" ID "," TOK "," SCO "}]", ERR_CONFLICT,
                   "c.json: line 2, column 1: a second client 'a'");
+    check_refused("[\n{\"roleId\":\"r\"}]", ERR_MISSING_FIELD,
+                  "c.json: line 2, column 1: the role has no scopes");
+    check_refused("[{\"roleId\":\"r\"," TOK "," SCO "}]", ERR_UNKNOWN_FIELD,
+                  "c.json: line 1, column 2: a role has roleId and scopes only");
+    check_refused("[{\"roleId\":\"a**\"," SCO "}]", ERR_BAD_NAME, "c.json: line 1, column 2: ");
+    check_refused("[{\"roleId\":\"\"," SCO "}]", ERR_BAD_NAME, "c.json: line 1, column 2: ");
+    check_refused("[{\"roleId\":\"r\",\"scopes\":[\"x:<..>\"]}]", ERR_BAD_VALUE,
+                  "c.json: line 1, column 2: <..>");
+    check_refused("[{\"roleId\":\"r\"," SCO "},{\"roleId\":\"r\"," SCO "}]", ERR_CONFLICT,
+                  "c.json: line 1, column 1: two roles");
 }
 
 static void what_the_scanner_found_is_not_told(void **state)

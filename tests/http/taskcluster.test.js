@@ -302,6 +302,41 @@ describe('credentials', () => {
         assert.equal((await run.reportCompleted(id, 0)).status.state, 'completed');
     });
 
+    it('include_those_of_roles', async () => {
+        const plain = { clientId: 'plain', accessToken: token, scopes: ['assume:project:x'] };
+        server.writeClients([...clients, plain,
+            { roleId: 'anonymous', scopes: ['queue:get-artifact:public/*'] },
+            { roleId: 'project:*', scopes: ['queue:status:*', 'assume:creator:<..>', 'some:scope'] },
+            { roleId: 'creator:*', scopes: ['queue:create-task:*', 'queue:scheduler-id:*',
+                'queue:claim-task:prov/*', 'queue:worker-id:*', 'get:<..>:*',
+                'assume:project:<..>'] }]);
+        server.child.kill('SIGHUP');
+        const id = await slugid();
+        await until(async () => (await as('plain')).status(id).catch((err) => err.statusCode === 404),
+            'the roles are known');
+        const of = await as('plain');
+        await of.createTask(id, definition({ scopes: ['get:x:y', 'assume:project:x'] }));
+        await assertRefused(of.createTask(await slugid(), definition({ scopes: ['get:y:y'] })), 403,
+            'InsufficientScopes', /get:y:y/);
+        const { credentials } = await of.claimTask(id, 0, WORKER);
+        const run = await server.queue(credentials);
+        assert.equal((await run.status(id)).status.state, 'running', 'a run has them, too');
+        const { Queue } = await client;
+        const limited = new Queue({ rootUrl: server.url(), retries: 0, credentials: plain,
+            authorizedScopes: ['queue:status:nothing', 'some:scope'] });
+        await assertRefused(limited.status(id), 403, 'InsufficientScopes');
+        const artifact = { storageType: 'reference', url: 'http://localhost/x',
+            contentType: 'a/b', expires: new Date(Date.now() + 60e3).toJSON() };
+        for (const name of ['public/x', 'private/x'])
+            await run.createArtifact(id, 0, name, artifact);
+        const get = async (queue, name) => (await fetch(queue.buildUrl(queue.getLatestArtifact, id,
+            name), { redirect: 'manual' })).status;
+        assert.equal(await get(await server.queue(), 'public/x'), 303);
+        assert.equal(await get(await server.queue(), 'private/x'), 403);
+        const signed = await limited.buildSignedUrl(limited.getLatestArtifact, id, 'public/x');
+        assert.equal((await fetch(signed, { redirect: 'manual' })).status, 303);
+    });
+
     it('are_not_looked_at_where_nobody_needs_any', async () => {
         const task = definition();
         const id = await slugid();
