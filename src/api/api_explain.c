@@ -75,10 +75,10 @@ static const struct shape_member explanation_members[] = {
     {MEMBER_WORD(struct explanation, job.state.resolution, "resolution", IF_SET,
                  &api_resolution_words, NULL)},
     {MEMBER(struct explanation, job.state.purge_at, "purge_at", IF_SET, "end of its retention")},
-    {MEMBER_LIST(struct explanation, policies, policy_count, "retry_policies", ALWAYS,
+    {MEMBER_LIST(struct explanation, judges.policies, judges.count, "retry_policies", ALWAYS,
                  "those that judge its failures, or would if they were enabled, in that order: its "
                  "queue's, its own, or the server's default")},
-    {MEMBER(struct explanation, judged_by, "judged_by", IF_SET,
+    {MEMBER(struct explanation, judges.words, "judged_by", IF_SET,
             "who judges its failures, in words")},
     {MEMBER(struct explanation, remedy, "remedy", IF_SET, "what would bring a dead job back")},
     {MEMBER(struct explanation, run.failure.hint, "hint", IF_SET,

@@ -33,9 +33,26 @@ static bool has_runs(const void *reply)
     return ((const struct reply *)reply)->runs != NULL;
 }
 
+/* Where nobody uses retry policies, a job says nothing of them. */
+static bool is_judged(const void *reply)
+{
+    const struct judges *j = ((const struct reply *)reply)->judges;
+    return j && j->concerned;
+}
+
+static const struct shape_member judges_members[] = {
+    {MEMBER_LIST(
+        struct judges, policies, count, "effective_policies", ALWAYS,
+        "the retry policies that judge its failures, or would if they were enabled, in that "
+        "order: its queue's, its own, or the server's default")},
+    {MEMBER(struct judges, words, "judged_by", ALWAYS, "who judges its failures, in words")},
+};
+static const struct shape judges_shape = {SHAPE_MEMBERS(judges_members)};
+
 static const struct shape_member read_members[] = {
     {MEMBERS_AT(struct reply, jobs, &api_job_head_shape)},
     {MEMBERS_AT(struct reply, jobs, &api_payload_shape)},
+    {MEMBERS_AT(struct reply, judges, &judges_shape), .is_set = is_judged},
     {MEMBERS_AT(struct reply, notes, &api_notes_shape)},
     {MEMBER_OBJECTS(struct reply, runs, run_count, "runs", IF_SET, &api_run_shape,
                     "if asked for: its newest runs in order", .is_set = has_runs)},
@@ -56,6 +73,7 @@ static void write_progress(struct buf *b, const void *reply)
 /* For who may not see what the job carries. */
 static const struct shape_member seen_members[] = {
     {MEMBERS_AT(struct reply, jobs, &api_job_head_shape)},
+    {MEMBERS_AT(struct reply, judges, &judges_shape), .is_set = is_judged},
     {MEMBER_MADE("progress", IF_SET, "Progress", write_progress, NULL, .is_set = has_progress)},
     {MEMBER_OBJECTS(struct reply, runs, run_count, "runs", IF_SET, &api_run_shape,
                     "if asked for: its newest runs in order", .is_set = has_runs)},
@@ -81,6 +99,7 @@ void api_read(struct api *a, const struct api_request *r)
         return;
     }
     c.read.runs = runs;
+    c.read.judges = true;
     api_send(a, r, &c);
 }
 

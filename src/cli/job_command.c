@@ -123,6 +123,7 @@ static void write_facts(struct client *c, struct buf *out, struct str job)
     for (size_t i = 0; i < COUNT(times); i++)
         jobtext_fact_time(out, times[i].name, view_time(job, times[i].key), c->now);
     write_overrides(out, job);
+    jobtext_fact(out, "judged by", view_text(a, job, "judged_by"));
     write_waits(c, out, job);
     write_notes(c, out, job);
     struct str payload = view_get(job, "payload");

@@ -368,6 +368,7 @@ struct reply {
     instant lease_end;
     struct cron_view *cron;
     struct explanation *explanation;
+    struct judges *judges;
     struct resource_view *resources;
     const struct policy_settings_view *retry_settings;
     const struct simulate_result *simulated;
@@ -453,7 +454,8 @@ struct command {
         } rerun;
         struct {
             struct id id;
-            bool runs; /* reply.runs, too */
+            bool runs;   /* reply.runs, too */
+            bool judges; /* reply.judges, too */
         } read;
         struct {
             const struct str *at;

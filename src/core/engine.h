@@ -327,11 +327,14 @@ NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, 
 /* Gathers why the job has its status. It leaves its newest run, unless that is live, and
  * explain_sum_up to the caller. ERR_NOT_FOUND. */
 struct explanation;
+struct judges;
 struct backlog;
 struct backlog_ask;
 struct backlog_page;
 NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                                     struct explanation *x, struct job_extent *extent);
+/* Who judges the job's failures; in the arena. */
+void engine_judges(struct engine *e, const struct job *job, struct arena *a, struct judges *j);
 /* Counts what the waiting jobs of a queue, or of a page of queues, wait for (core/backlog.h), in
  * the arena. The queue need not exist. */
 NODISCARD struct err engine_backlog(struct engine *e, instant now, struct str name, struct arena *a,

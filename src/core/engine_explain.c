@@ -294,6 +294,8 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
 
 /* --- who judges its failures --- */
 
+#define OWN_LIMITS "its own backoff and limit"
+
 /* What becomes of a failure that no policy judges, and who says so. */
 static void write_fallback(struct buf *b, const struct verdict_rules *rules, const struct job *job)
 {
@@ -306,43 +308,56 @@ static void write_fallback(struct buf *b, const struct verdict_rules *rules, con
     size_t i = 0;
     while (i < 2 && levels[i].what == RETRY_FALLBACK_UNSET)
         i++;
-    buf_print(b, "no retry policy; %s, as %s says",
-              levels[i].what == RETRY_FALLBACK_DEFAULT ? "its own backoff and limit" : "no retry",
-              levels[i].whose);
+    buf_print(b, "%s, as %s says",
+              levels[i].what == RETRY_FALLBACK_DEFAULT ? OWN_LIMITS : "no retry", levels[i].whose);
+}
+
+/* What a job says itself counts also while policies are disabled (core/verdict.h). */
+static void write_disabled(struct buf *b, const struct verdict_rules *rules, const struct job *job)
+{
+    if (job->options.when_no_policy == RETRY_FALLBACK_FAIL)
+        write_fallback(b, rules, job);
+    else
+        buf_lit(b, OWN_LIMITS);
+    buf_lit(b, ": retry policies are not enabled");
 }
 
 static void write_judges(struct buf *b, const struct verdict_rules *rules, const struct job *job)
 {
     bool on = rules->settings->enabled;
     if (!on)
-        buf_lit(b, "its own backoff and limit: retry policies are not enabled");
+        write_disabled(b, rules, job);
     for (size_t i = 0; i < rules->policy_count; i++)
         buf_print(b, "%s%.*s",
                   i    ? ", then "
                   : on ? ""
                        : "; they would be ",
                   STR_ARG(rules->policies[i]->name));
-    if (on && !rules->policy_count)
+    if (on && !rules->policy_count) {
+        buf_lit(b, "no retry policy; ");
         write_fallback(b, rules, job);
+    }
     if (rules->missing.len)
         buf_print(b, "; %.*s %s", STR_ARG(rules->missing),
                   memchr(rules->missing.at, ',', rules->missing.len) ? "are not there"
                                                                      : "is not there");
 }
 
-static void explain_policies(struct engine *e, struct arena *a, struct explanation *x)
+void engine_judges(struct engine *e, const struct job *job, struct arena *a, struct judges *j)
 {
-    struct verdict_rules rules = engine_rules_of(e, engine_queue_find(e, x->job.queue));
+    struct verdict_rules rules = engine_rules_of(e, engine_queue_find(e, job->queue));
     struct buf words = {0};
+    *j = (struct judges){0};
     if (!e->port.policies)
         return;
     rules.only_shown = true;
-    e->port.policies(e->port.ctx, x->job.queue, x->job.options.retry_policies, a, &rules);
-    x->policies = arena_get(a, (rules.policy_count + 1) * sizeof *x->policies);
-    for (; x->policy_count < rules.policy_count; x->policy_count++)
-        x->policies[x->policy_count] = arena_copy(a, rules.policies[x->policy_count]->name);
-    write_judges(&words, &rules, &x->job);
-    x->judged_by = arena_copy(a, buf_view(&words));
+    e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &rules);
+    j->policies = arena_get(a, (rules.policy_count + 1) * sizeof *j->policies);
+    for (; j->count < rules.policy_count; j->count++)
+        j->policies[j->count] = arena_copy(a, rules.policies[j->count]->name);
+    j->concerned = rules.settings->enabled || j->count || rules.missing.len;
+    write_judges(&words, &rules, job);
+    j->words = arena_copy(a, buf_view(&words));
     buf_fini(&words);
 }
 
@@ -367,6 +382,6 @@ struct err engine_explain(struct engine *e, instant now, struct id id, struct ar
         explain_time(e, now, a, x);
     else if (x->job.state.status == STATUS_READY)
         explain_ready(e, now, a, x);
-    explain_policies(e, a, x);
+    engine_judges(e, &x->job, a, &x->judges);
     return err_none();
 }

@@ -43,6 +43,15 @@ struct obstacle {
 /* Its place is counted up to here. */
 #define EXPLAIN_AHEAD_MAX 10000
 
+/* The retry policies that judge a job's failures, or would if they were enabled, in the order in
+ * which they are asked; and that in words. Empty: there never are any. */
+struct judges {
+    struct str *policies;
+    size_t count;
+    bool concerned; /* retry policies are enabled, or are named for the job */
+    struct str words;
+};
+
 struct explanation {
     struct job job;
     struct run run; /* the newest one, iff has_run; running iff the job is in flight */
@@ -64,11 +73,7 @@ struct explanation {
     uint32_t unfit;     /* those that ask for jobs of its queue, but of another kind */
     struct crew crew;   /* of a ready job */
     struct str summary; /* a sentence without its full stop */
-    /* The retry policies that judge its failures, or would if they were enabled, in the order in
-     * which they are asked; and that in words. Empty: there never are any. */
-    struct str *policies;
-    size_t policy_count;
-    struct str judged_by;
+    struct judges judges;
     struct str remedy; /* of a dead job: what would bring it back; else empty */
 };
 

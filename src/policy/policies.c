@@ -533,6 +533,15 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
 
 /* --- evaluation --- */
 
+/* A policy that the queue and the job name is asked once, in its first place. */
+static void add_once(const struct policy **list, size_t *n, const struct policy *policy)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (list[i] == policy)
+            return;
+    list[(*n)++] = policy;
+}
+
 /* Adds the names of missing ones to `missing`, unless it is NULL. */
 static void add_named(const struct policies *p, struct str names, const struct policy **list,
                       size_t *n, struct buf *missing)
@@ -540,7 +549,7 @@ static void add_named(const struct policies *p, struct str names, const struct p
     for (struct str name; next_name(&names, &name);) {
         const struct policy_document *d = shelf_get(p->policies, name);
         if (d)
-            list[(*n)++] = &d->policy;
+            add_once(list, n, &d->policy);
         else if (missing && !has_name(buf_view(missing), name))
             buf_print(missing, "%s%.*s", missing->len ? "," : "", STR_ARG(name));
     }
@@ -589,7 +598,7 @@ static void add_drafted(const struct policies *p, const struct policies_draft *d
     for (struct str name; next_name(&names, &name);) {
         const struct policy *draft = draft_of(d, name);
         if (draft)
-            list[(*n)++] = draft;
+            add_once(list, n, draft);
         else
             add_named(p, name, list, n, NULL);
     }

@@ -471,17 +471,29 @@ describe('who judges the failures of a job', () => {
         for (const name of ['of-queue', 'of-job', 'of-server'])
             await put(name, { rules: [rule] });
         const plain = await server.enqueue({ queue: queueName() });
+        let concerned = false;
         const said = async (job) => {
             const { retry_policies: names, judged_by: words } = await explain(server, job.id);
+            const shown = await server.job(job.id);
+            assert.deepEqual([shown.effective_policies ?? [], shown.judged_by],
+                concerned ? [names, words] : [[], undefined]);
             return [names, words];
         };
         const off = 'its own backoff and limit: retry policies are not enabled';
         assert.deepEqual(await said(plain), [[], off]);
+        assert.deepEqual(await said(await server.enqueue({ queue: queueName(), when_no_policy: 'fail' })),
+            [[], 'no retry, as its when_no_policy says: retry policies are not enabled']);
+        concerned = true;
         await server.request('PUT', `/queues/${queue}`, { retry_policies: ['of-queue'] });
         const job = await server.enqueue({ queue, retry_policies: ['of-job'] });
         assert.deepEqual(await said(job), [['of-queue', 'of-job'], `${off}; they would be of-queue, then of-job`]);
+        const twice = await server.enqueue({ queue, retry_policies: ['of-job', 'of-queue'] });
+        assert.deepEqual((await said(twice))[0], ['of-queue', 'of-job']);
         await settings({ enabled: true });
         assert.deepEqual(await said(job), [['of-queue', 'of-job'], 'of-queue, then of-job']);
+        const listed = (await server.get(`/jobs?queue=${queue}`)).json.jobs;
+        assert.ok(listed.length && listed.every((one) => one.judged_by === undefined));
+        assert.match((await run(['job', job.id, '--url', server.url()])).stdout, /^judged by +of-queue, then of-job$/m);
         assert.match((await run(['explain', job.id, '--url', server.url()])).stdout, /^judged by +of-queue, then of-job$/m);
         assert.deepEqual(await said(plain), [[], 'no retry policy; its own backoff and limit, as whenNoPolicy says']);
         const none = await server.enqueue({ queue: plain.queue, when_no_policy: 'fail' });

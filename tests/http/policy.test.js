@@ -440,7 +440,8 @@ describe('a job with retry policies', () => {
             resources: { memory: '1Gi' } };
         const reports = [{ exit_code: 7 }, { condition: 'OOMKilled', node: 'n1' },
             { condition: 'Evicted', node: 'n1' }, { condition: 'Preempted', node: 'n1' }];
-        // All that is told of a job and its runs, but for what differs between any two jobs.
+        // All that is told of a job and its runs, but for what differs between any two jobs. That both
+        // name the same policy, once, is part of it.
         async function story(queue, more) {
             const told = [];
             const { id } = await server.enqueue({ queue, ...fields, ...more });

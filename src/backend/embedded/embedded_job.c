@@ -66,6 +66,10 @@ void embedded_read(struct embedded *b, const struct command *c, struct reply *r)
         r->notes = arena_get(a, sizeof *r->notes);
         r->err = engine_read_notes(b->engine, r->jobs, a, r->notes);
     }
+    if (r->err.code == ERR_OK && c->read.judges) {
+        r->judges = ARENA_NEW(a, struct judges);
+        engine_judges(b->engine, r->jobs, a, r->judges);
+    }
     if (r->err.code == ERR_OK && c->read.runs)
         embedded_read_runs(b, id, extent.runs_ended, r);
 }
