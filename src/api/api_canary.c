@@ -14,94 +14,6 @@
 #define PAGE    256                             /* events */
 #define COUNTED 4096                            /* where they are only counted */
 
-/* --- as answers --- */
-
-static const char *state_at(int i)
-{
-    static const char *const names[STATES] = {"canary", "rest", "done", "failed", "stopped"};
-    return names[i];
-}
-
-static const char *outcome_at(int i)
-{
-    return i ? "succeeded" : "waiting";
-}
-
-static const struct shape_words state_words = {.count = STATES, .word = state_at};
-
-struct shown_job {
-    struct id id;
-    enum { SHOWN_WAITING, SHOWN_SUCCEEDED } outcome;
-};
-static const struct shape_words outcome_words = {.count = 2, .word = outcome_at};
-
-struct shown {
-    uint64_t number, retried;
-    enum canary_state state;
-    instant began, ended;
-    uint32_t rate;
-    struct str query, reason, by;
-    const struct shown_job *jobs;
-    size_t count;
-};
-
-static const struct shape_member job_members[] = {
-    {MEMBER(struct shown_job, id, "id", ALWAYS, NULL)},
-    {MEMBER_WORD(struct shown_job, outcome, "outcome", ALWAYS, &outcome_words, NULL)},
-};
-static const struct shape job_shape = {SHAPE_MEMBERS(job_members)};
-
-static const struct shape_member canary_members[] = {
-    {MEMBER(struct shown, number, "id", ALWAYS, "counted from 1 on", .type = "integer 1..")},
-    {MEMBER_WORD(struct shown, state, "state", ALWAYS, &state_words, NULL)},
-    {MEMBER(struct shown, query, "filter", ALWAYS, "which dead jobs, as in the query")},
-    {MEMBER(struct shown, rate, "rate", IF_SET, "of the rest, how many a second become ready")},
-    {MEMBER(struct shown, began, "began_at", ALWAYS, NULL)},
-    {MEMBER(struct shown, ended, "ended_at", OR_NULL, "null: it goes on")},
-    {MEMBER_OBJECTS(struct shown, jobs, count, "canaries", ALWAYS, &job_shape, NULL)},
-    {MEMBER(struct shown, retried, "retried", ALWAYS, "of the rest")},
-    {MEMBER(struct shown, reason, "reason", IF_SET, "why it has failed")},
-    {MEMBER_JSON(struct shown, by, "by", IF_SET, "who asked for it, as in the audit")},
-};
-const struct shape api_canary_shape = {.name = "CanaryRetry", SHAPE_MEMBERS(canary_members)};
-
-struct shown_list {
-    const struct shown *at;
-    size_t count;
-};
-static const struct shape_member list_members[] = {
-    {MEMBER_OBJECTS(struct shown_list, at, count, "canary_retries", ALWAYS, &api_canary_shape,
-                    "the newest first")},
-};
-const struct shape api_canary_list_shape = {.name = "CanaryRetries", SHAPE_MEMBERS(list_members)};
-
-static struct shown shown_of(const struct canary *c, struct arena *a)
-{
-    struct shown_job *jobs = arena_get(a, c->count * sizeof *jobs + 1);
-    for (size_t i = 0; i < c->count; i++)
-        jobs[i] = (struct shown_job){c->jobs[i].id,
-                                     c->jobs[i].succeeded ? SHOWN_SUCCEEDED : SHOWN_WAITING};
-    return (struct shown){.number = c->number,
-                          .retried = c->retried,
-                          .state = c->state,
-                          .began = c->began,
-                          .ended = c->ended,
-                          .rate = c->rate,
-                          .query = str_from(c->query),
-                          .reason = str_from(c->reason),
-                          .by = str_from(c->by),
-                          .jobs = jobs,
-                          .count = c->count};
-}
-
-static void answer(struct http_exchange *x, int status, struct api *a, const struct shape *shape,
-                   const void *owner)
-{
-    a->scratch.len = 0;
-    shape_write(&a->scratch, shape, owner, SHAPE_AS_IT_IS);
-    api_reply_json(x, status, &a->scratch);
-}
-
 /* --- life --- */
 
 static struct canary *canary_new(struct api_canaries *h)
@@ -225,6 +137,7 @@ static void submit_list(struct canary *c, enum command_kind kind, uint32_t limit
     list.list.limit = limit;
     list.list.no_payload = true;
     list.list.per_second = c->rate;
+    list.list.may_rerun = true;
     if (kind == CMD_RERUN_WHERE)
         list.trail = str_from(c->by);
     if (err.code == ERR_OK)
@@ -234,23 +147,19 @@ static void submit_list(struct canary *c, enum command_kind kind, uint32_t limit
     arena_fini(&a);
 }
 
-/* Of the canaries those that are dead still. */
-static void retry_canaries(struct canary *c, reply_fn done)
+/* The command is about these; ids: room for them. */
+static struct list_command of_canaries(const struct canary *c, struct id *ids)
 {
-    struct id ids[CANARY_JOBS_MAX];
-    struct command rerun = {.kind = CMD_RERUN_WHERE, .done = done, .ctx = c};
     for (size_t i = 0; i < c->count; i++)
         ids[i] = c->jobs[i].id;
-    rerun.list = (struct list_command){
-        .filter = {.ids = ids, .id_count = c->count, .statuses = 1u << STATUS_DEAD}, .limit = 1};
-    rerun.trail = str_from(c->by);
-    c->busy = true;
-    backend_submit(c->hub->api->backend, &rerun);
+    return (struct list_command){
+        .filter = {.ids = ids, .id_count = c->count}, .limit = CANARY_JOBS_MAX, .no_payload = true};
 }
 
 /* --- what becomes of them --- */
 
 static void watch(struct canary *c);
+static void retry_canaries(struct canary *c);
 
 static struct canary_job *find_job(struct canary *c, struct id id)
 {
@@ -273,6 +182,7 @@ static bool is_bad(enum event e)
     case EVENT_OVERRUN:
     case EVENT_REMOVE:
     case EVENT_PURGE:
+    case EVENT_UNRETRY:
         return true;
     default:
         return false;
@@ -311,6 +221,33 @@ static bool look_at(struct canary *c, const struct job_event *ev)
     return false;
 }
 
+/* One that could not be retried, by its deadline for example, or is gone without an event since. */
+static void fail_idle(struct canary *c)
+{
+    char id[ID_TEXT_LEN + 1] = "", why[CANARY_TEXT_MAX];
+    size_t i = 0;
+    while (i + 1 < c->count && !c->jobs[i].idle)
+        i++;
+    id_format(c->jobs[i].id, id);
+    snprintf(why, sizeof why, "canary %.25s %s", id,
+             c->jobs[i].gone
+                 ? "was deleted before it was retried"
+                 : "could not be retried: its deadline is over, or a budget of it gone");
+    move_to(c, STATE_FAILED, why);
+}
+
+static void go_on_in_canary(struct canary *c)
+{
+    if (c->idle) {
+        fail_idle(c);
+    } else if (!c->caught_up) {
+        c->caught_up = true;
+        retry_canaries(c);
+    } else {
+        watch(c);
+    }
+}
+
 static void on_events(void *ctx, const struct event_page *p)
 {
     struct canary *c = ctx;
@@ -318,8 +255,10 @@ static void on_events(void *ctx, const struct event_page *p)
     if (c->next != STATE_CANARY || p->err.code == ERR_STOPPING)
         return;
     c->again = p->err.code != ERR_OK;
-    if (c->again)
+    if (c->again) {
+        c->caught_up = false;
         return;
+    }
     if (p->missed_to) {
         move_to(c, STATE_FAILED, "the events that say what became of the canaries are not kept");
         return;
@@ -330,33 +269,82 @@ static void on_events(void *ctx, const struct event_page *p)
     c->since = p->last;
     if (c->succeeded == c->count)
         move_to(c, STATE_REST, "");
-    else
+    else if (p->more)
         watch(c);
+    else
+        go_on_in_canary(c);
 }
 
+/* Waits for news only of canaries that somebody may still run. */
 static void watch(struct canary *c)
 {
-    const struct event_read_spec spec = {
-        .since = c->since, .limit = PAGE, .wait = true, .done = on_events, .ctx = c};
+    const struct event_read_spec spec = {.since = c->since,
+                                         .limit = PAGE,
+                                         .wait = c->caught_up && !c->idle,
+                                         .done = on_events,
+                                         .ctx = c};
     c->read = backend_events(c->hub->api->backend, &spec);
 }
 
-/* The canaries are ready again. What has become of them since they were chosen is looked at, too:
- * somebody else may have retried one. */
+/* Nobody runs those that are dead or gone. If their events do not say why, they were not retried:
+ * then nothing would ever be heard of them. */
+static void on_looked(void *ctx, const struct reply *r)
+{
+    struct canary *c = ctx;
+    c->busy = false;
+    c->again = r->err.code != ERR_OK;
+    if (c->again || c->next != STATE_CANARY)
+        return;
+    for (size_t i = 0; i < c->count; i++)
+        c->jobs[i].idle = c->jobs[i].gone = true;
+    for (size_t i = 0; i < r->count; i++) {
+        struct canary_job *job = find_job(c, r->jobs[i].id);
+        if (!job)
+            continue;
+        job->gone = false;
+        job->idle = r->jobs[i].state.status == STATUS_DEAD;
+    }
+    c->idle = false;
+    for (size_t i = 0; i < c->count; i++)
+        c->idle |= c->jobs[i].idle && !c->jobs[i].succeeded;
+    watch(c);
+}
+
+static void look_for_idle(struct canary *c)
+{
+    struct id ids[CANARY_JOBS_MAX];
+    struct command list = {.kind = CMD_LIST, .done = on_looked, .ctx = c};
+    list.list = of_canaries(c, ids);
+    c->busy = true;
+    backend_submit(c->hub->api->backend, &list);
+}
+
+/* The canaries are ready again, if they could be. What has become of them since they were chosen is
+ * looked at, too: somebody else may have retried one. */
 static void on_begun(void *ctx, const struct reply *r)
 {
     struct canary *c = ctx;
     c->busy = false;
     c->again = r->err.code != ERR_OK;
     if (c->call) {
-        struct arena a = {0};
-        struct shown shown = shown_of(c, &a);
-        answer(c->call->x, 202, c->hub->api, &api_canary_shape, &shown);
-        arena_fini(&a);
+        api_canary_answer(c->call->x, 202, c->hub->api, c);
         c->call = NULL;
     }
+    c->caught_up &= !c->again;
     if (!c->again && c->next == STATE_CANARY)
-        watch(c);
+        look_for_idle(c);
+}
+
+/* Of the canaries those that are dead still. */
+static void retry_canaries(struct canary *c)
+{
+    struct id ids[CANARY_JOBS_MAX];
+    struct command rerun = {.kind = CMD_RERUN_WHERE, .done = on_begun, .ctx = c};
+    rerun.list = of_canaries(c, ids);
+    rerun.list.filter.statuses = 1u << STATUS_DEAD;
+    rerun.trail = str_from(c->by);
+    c->busy = true;
+    backend_submit(c->hub->api->backend, &rerun);
 }
 
 static void on_rest(void *ctx, const struct reply *r)
@@ -417,8 +405,10 @@ static void go_on(struct canary *c)
     c->again = false;
     if (c->next != c->state)
         keep(c, (struct str){0});
+    else if (c->state == STATE_CANARY && c->caught_up)
+        retry_canaries(c);
     else if (c->state == STATE_CANARY)
-        retry_canaries(c, on_begun);
+        watch(c);
     else if (c->state == STATE_REST && c->uncounted)
         count_rest(c);
     else if (c->state == STATE_REST)
@@ -431,7 +421,8 @@ static void tell(const struct canary *c)
         log_warn("canary retry %llu: the rest is not retried: %s", (unsigned long long)c->number,
                  c->reason);
     else
-        log_info("canary retry %llu: %s", (unsigned long long)c->number, state_at((int)c->state));
+        log_info("canary retry %llu: %s", (unsigned long long)c->number,
+                 api_canary_state_name(c->state));
 }
 
 static void on_kept(void *ctx, const struct reply *r)
@@ -463,6 +454,7 @@ static void on_place(void *ctx, const struct reply *r)
         return;
     }
     c->since = r->events_since;
+    c->caught_up = true;
     c->number = ++c->hub->newest;
     list_append(&c->hub->all, &c->node);
     keep(c, (struct str){0});
@@ -537,20 +529,6 @@ void api_canary_begin(struct api *a, const struct api_request *r, const struct l
     submit_list(c, CMD_LIST, jobs, on_chosen);
 }
 
-void api_canary_list(struct api *a, const struct api_request *r)
-{
-    struct shown *list =
-        arena_get(r->http->arena, (CANARY_KEPT_MAX + CANARY_ACTIVE_MAX + 1) * sizeof *list);
-    struct shown_list l = {.at = list};
-    for (struct list *n = a->canaries->all.prev;
-         n != &a->canaries->all && l.count <= CANARY_KEPT_MAX; n = n->prev) {
-        const struct canary *c = LIST_OF(n, struct canary, node);
-        if (c->known)
-            list[l.count++] = shown_of(c, r->http->arena);
-    }
-    answer(r->x, 200, a, &api_canary_list_shape, &l);
-}
-
 static struct err find(struct api *a, const struct api_request *r, struct canary **out)
 {
     int64_t number = 0;
@@ -564,18 +542,12 @@ static struct err find(struct api *a, const struct api_request *r, struct canary
     return err_make(ERR_NOT_FOUND, "there is no such retry with canaries, or no longer");
 }
 
-static void show(struct api *a, const struct api_request *r, const struct canary *c)
-{
-    struct shown shown = shown_of(c, r->http->arena);
-    answer(r->x, 200, a, &api_canary_shape, &shown);
-}
-
 void api_canary_read(struct api *a, const struct api_request *r)
 {
     struct canary *c = NULL;
     struct err err = find(a, r, &c);
     if (err.code == ERR_OK)
-        show(a, r, c);
+        api_canary_answer(r->x, 200, a, c);
     else
         api_reply_error(r->x, &err, NULL);
 }
@@ -588,15 +560,18 @@ struct stop_call {
 static void on_stopped(void *ctx, const struct reply *r)
 {
     const struct stop_call *call = ctx;
-    struct arena a = {0};
-    struct shown shown = {0};
+    const struct canary *c = NULL;
     if (api_reply_failed(call->call.x, r))
         return;
     LIST_EACH (n, &call->call.api->canaries->all)
         if (LIST_OF(n, struct canary, node)->number == call->number)
-            shown = shown_of(LIST_OF(n, struct canary, node), &a);
-    answer(call->call.x, 200, call->call.api, &api_canary_shape, &shown);
-    arena_fini(&a);
+            c = LIST_OF(n, struct canary, node);
+    if (c) {
+        api_canary_answer(call->call.x, 200, call->call.api, c);
+        return;
+    }
+    struct err gone = err_make(ERR_NOT_FOUND, "so many have ended since that it is forgotten");
+    api_reply_error(call->call.x, &gone, NULL);
 }
 
 /* It is stopped when that is durable, which the answer waits for: a read behind the write. */
@@ -606,7 +581,7 @@ void api_canary_stop(struct api *a, const struct api_request *r)
     struct err err = find(a, r, &c);
     if (err.code == ERR_OK && (c->state != STATE_CANARY || c->next != STATE_CANARY))
         err = err_make(ERR_CONFLICT, "it is not among its canaries any more: it is %s",
-                       state_at((int)c->next));
+                       api_canary_state_name(c->next));
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;

@@ -13,6 +13,8 @@ enum canary_state { STATE_CANARY, STATE_REST, STATE_DONE, STATE_FAILED, STATE_ST
 struct canary_job {
     struct id id;
     bool succeeded;
+    bool idle; /* it is dead or gone: nobody is going to run it */
+    bool gone;
 };
 
 struct canary {
@@ -24,6 +26,8 @@ struct canary {
     bool busy;                     /* a change of jobs is under way for it */
     bool again;                    /* to go on with at the next heartbeat */
     bool uncounted;                /* some of the rest may have been retried already */
+    bool caught_up;                /* the events until its canaries were retried are known */
+    bool idle;                     /* one of its canaries is */
     instant began, ended;
     uint64_t since; /* the newest event that was looked at */
     uint32_t rate;  /* of the rest; 0: all at once */
@@ -41,6 +45,11 @@ struct api_canaries {
     struct list all;
     uint64_t newest;
 };
+
+/* --- api_canary_show.c --- */
+
+const char *api_canary_state_name(enum canary_state s);
+void api_canary_answer(struct http_exchange *x, int status, struct api *a, const struct canary *c);
 
 /* --- api_canary_entry.c --- */
 

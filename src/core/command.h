@@ -87,6 +87,7 @@ struct list_command {
     uint32_t look_max; /* LIST: ends with reply.more after reading this many jobs; 0: never */
     bool no_payload;   /* LIST: without payloads */
     bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    bool may_rerun;    /* LIST: only those that RERUN_WHERE would bring back */
     const struct patch *patch; /* for CMD_PATCH_WHERE */
     uint32_t per_second; /* for CMD_RERUN_WHERE: how many become ready per second; 0: all at once */
     uint32_t ids_max;    /* for CMD_CANCEL_WHERE: the maximum length of reply.ids */

@@ -209,6 +209,10 @@ struct rerun {
 };
 NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, struct rerun how,
                                   struct arena *a, struct job *job);
+/* Whether that can be done; completed: as in struct rerun. ERR_UNPROCESSABLE, also if its deadline
+ * is over or a budget is gone. */
+NODISCARD struct err engine_rerun_check(const struct engine *e, instant now, const struct job *job,
+                                        bool completed);
 
 /* --- groups of jobs --- */
 

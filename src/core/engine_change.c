@@ -228,7 +228,8 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
 
 /* --- rerun --- */
 
-static struct err check_rerun(const struct job *job, instant now, bool completed)
+struct err engine_rerun_check(const struct engine *e, instant now, const struct job *job,
+                              bool completed)
 {
     enum status s = job->state.status;
     if (s != STATUS_DEAD && !(completed && s == STATUS_COMPLETED))
@@ -236,7 +237,7 @@ static struct err check_rerun(const struct job *job, instant now, bool completed
                         lifecycle_status_name(s), completed ? " or a completed one" : "");
     if (job->options.deadline.ms && job->options.deadline.ms <= now.ms)
         return err_make(ERR_UNPROCESSABLE, "the deadline of the job is over; it cannot be retried");
-    return err_none();
+    return engine_budget_check_again(e, job->options.budgets);
 }
 
 void engine_bring_back(struct engine *e, instant now, struct job *job, const struct bring_back *how)
@@ -275,8 +276,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, struct reru
     struct job_extent extent;
     struct str waits_for = {0};
     TRY(engine_read(e, now, id, false, a, job, &extent));
-    TRY(check_rerun(job, now, how.completed));
-    TRY(engine_budget_check_again(e, job->options.budgets));
+    TRY(engine_rerun_check(e, now, job, how.completed));
     if (!how.freed)
         TRY(engine_depend_again(e, now, job, a, &waits_for));
     struct job_state *s = &job->state;

@@ -361,6 +361,13 @@ void engine_judges(struct engine *e, const struct job *job, struct arena *a, str
     buf_fini(&words);
 }
 
+static void explain_dead(struct engine *e, instant now, struct arena *a, struct explanation *x)
+{
+    struct err err = engine_rerun_check(e, now, &x->job, false);
+    if (err.code != ERR_OK)
+        x->refusal = arena_copy(a, str_from(err.msg));
+}
+
 struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                           struct explanation *x, struct job_extent *extent)
 {
@@ -382,6 +389,8 @@ struct err engine_explain(struct engine *e, instant now, struct id id, struct ar
         explain_time(e, now, a, x);
     else if (x->job.state.status == STATUS_READY)
         explain_ready(e, now, a, x);
+    else if (x->job.state.status == STATUS_DEAD)
+        explain_dead(e, now, a, x);
     engine_judges(e, &x->job, a, &x->judges);
     return err_none();
 }

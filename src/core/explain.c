@@ -132,7 +132,7 @@ static void sum_up_run(const struct explanation *x, instant now, struct buf *b)
     add_progress(x, b);
 }
 
-static void sum_up_dead(struct explanation *x, struct buf *b)
+static void sum_up_dead(struct explanation *x, struct arena *a, struct buf *b)
 {
     const char *kind = job_resolution_name(x->job.state.resolution);
     buf_str(b, x->job.state.reason.len ? x->job.state.reason : STR("dead"));
@@ -141,6 +141,12 @@ static void sum_up_dead(struct explanation *x, struct buf *b)
                           "retry) brings it back")
                     : STR("POST /jobs/{id}/retry (tenax retry) brings it back, with all its "
                           "retries, until it is purged");
+    if (x->refusal.len) {
+        struct buf remedy = {0};
+        buf_print(&remedy, "nothing yet, for a retry is refused: %.*s", STR_ARG(x->refusal));
+        x->remedy = arena_copy(a, buf_view(&remedy));
+        buf_fini(&remedy);
+    }
     if (kind)
         buf_print(b, " (%s)", kind);
 }
@@ -158,7 +164,7 @@ void explain_sum_up(struct explanation *x, instant now, struct arena *a)
         buf_str(&b, x->job.state.reason.len ? x->job.state.reason : STR("completed"));
         break;
     case STATUS_DEAD:
-        sum_up_dead(x, &b);
+        sum_up_dead(x, a, &b);
         break;
     default:
         sum_up_waiting(x, &b);

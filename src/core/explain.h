@@ -74,7 +74,8 @@ struct explanation {
     struct crew crew;   /* of a ready job */
     struct str summary; /* a sentence without its full stop */
     struct judges judges;
-    struct str remedy; /* of a dead job: what would bring it back; else empty */
+    struct str refusal; /* of a dead job: why nobody can bring it back, or empty */
+    struct str remedy;  /* of a dead job: what would bring it back; else empty */
 };
 
 /* Adds one; text as by printf, in the arena. */

@@ -2,6 +2,7 @@
 
 /* Deadlines, and aliases, of jobs. */
 
+#include "core/explain.h"
 #include "rig.h"
 
 #define R    struct rig *r = *state
@@ -70,6 +71,26 @@ static void the_deadline_of_a_job_that_has_ended_is_forgotten(void **state)
     assert_int_equal(at.ms, r->now.ms + HOUR.ms); /* the end of its retention is what comes next */
     rig_turn_after(r, 5000);
     assert_int_equal(rig_status(r, id), STATUS_COMPLETED);
+}
+
+static void assert_remedy(struct rig *r, struct id id, const char *words)
+{
+    struct explanation x;
+    struct job_extent extent;
+    assert_ok(engine_explain(r->e, r->now, id, &r->strings, &x, &extent));
+    explain_sum_up(&x, r->now, &r->strings);
+    assert_true(x.remedy.len > 0 && memmem(x.remedy.at, x.remedy.len, words, strlen(words)));
+}
+
+static void no_retry_is_promised_to_one_that_is_too_late(void **state)
+{
+    R;
+    struct id in_time = add_due(r, 5000, INSTANT_NONE), late = add_due(r, 4000, INSTANT_NONE);
+    struct job job;
+    assert_ok(engine_cancel(r->e, r->now, in_time, &r->strings, &job));
+    rig_turn_after(r, 4000);
+    assert_remedy(r, in_time, "brings it back");
+    assert_remedy(r, late, "a retry is refused: the deadline of the job is over");
 }
 
 static void a_deadline_in_the_past_ends_the_job_in_the_next_turn(void **state)
@@ -178,6 +199,7 @@ int main(void)
         TEST(a_job_that_waits_dies_at_its_deadline_and_not_before),
         TEST(a_run_ends_with_the_deadline_and_its_report_is_stale),
         TEST(the_deadline_of_a_job_that_has_ended_is_forgotten),
+        TEST(no_retry_is_promised_to_one_that_is_too_late),
         TEST(a_deadline_in_the_past_ends_the_job_in_the_next_turn),
         TEST(deadlines_outlive_a_restart),
         TEST(a_retry_is_possible_until_the_deadline),

@@ -101,6 +101,36 @@ describe('a retry with canaries', () => {
         }
     });
 
+    it('takes_only_jobs_as_canaries_that_can_be_retried', async () => {
+        const queue = queueName(), budget = `b-${queue}`;
+        const budgets = [{ key: budget, create_with: { strategy: { type: 'while_in_flight' }, allocation: 5 } }];
+        const stuck = await die(server, queue, 2, { budgets });
+        const gone = await server.delete(`/budgets/${budget}`);
+        assert.equal(gone.status, 204, gone.text);
+        assertError(await server.post(`/jobs/retry?queue=${queue}&canary=1`), 422, 'unprocessable');
+        const { remedy } = (await server.get(`/jobs/${stuck[0]}/explain`)).json;
+        assert.match(remedy, new RegExp(`a retry is refused: there is no budget '${budget}'`));
+        const ids = await die(server, queue, 2);
+        const { id, canaries } = await begin(server, queue, '&canary=1');
+        assert.equal(canaries[0].id, ids[0]);
+        await report(server, queue);
+        assert.equal((await becomes(server, id, 'done')).retried, 1);
+        assert.deepEqual(await statuses(server, stuck), ['dead', 'dead']);
+    });
+
+    it('ends_if_a_canary_is_deleted_at_any_moment', async () => {
+        for (let n = 0; n < 20; n++) {
+            const queue = queueName();
+            const [id] = await die(server, queue, 1);
+            const [begun] = await Promise.all([
+                server.post(`/jobs/retry?queue=${queue}&canary=1`), server.delete(`/jobs/${id}`)]);
+            if (begun.status !== 202)
+                assertError(begun, 422, 'unprocessable');
+            else
+                assert.match((await becomes(server, begun.json.id, 'failed')).reason, /delete/);
+        }
+    });
+
     it('counts_a_run_that_was_given_back_neither_way', async () => {
         const queue = queueName();
         await die(server, queue, 2);

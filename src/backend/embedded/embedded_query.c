@@ -10,7 +10,6 @@
 #include "backend/embedded/embedded_undo.h"
 #include "base/alloc.h"
 #include "base/must.h"
-#include "core/engine_budget.h"
 #include "store/record.h"
 
 /* The work of a turn, for all scans together: some milliseconds. A job that is read costs more than
@@ -201,21 +200,16 @@ static bool keeps_next(const struct scan *scan)
     return scan->kept < scan->list.limit;
 }
 
-static bool may_rerun(const struct embedded *b, const struct job *job)
-{
-    bool over = job->options.deadline.ms && job->options.deadline.ms <= b->now.ms;
-    return !over && engine_budget_check_again(b->engine, job->options.budgets).code == ERR_OK;
-}
-
 bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
                        struct arena *scratch, struct err *err)
 {
+    bool reruns = scan->kind == CMD_RERUN_WHERE || scan->list.may_rerun;
+    if (reruns && engine_rerun_check(b->engine, b->now, job, false).code != ERR_OK)
+        return false;
     if (scan->kind == CMD_LIST && scan->count == scan->list.limit) {
         scan->full = true;
         return true;
     }
-    if (scan->kind == CMD_RERUN_WHERE && !may_rerun(b, job))
-        return false;
     if (scan->kind == CMD_CANCEL_WHERE && lifecycle_is_terminal(job->state.status))
         return false;
     bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
