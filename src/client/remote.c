@@ -190,9 +190,8 @@ static struct remote_call *begin(struct remote *s, const char *path, struct fetc
     return c;
 }
 
-static struct remote_call *ask(struct remote *s, const char *method, const char *path,
-                               struct str body, bool fresh, span timeout, remote_answered *done,
-                               void *ctx)
+struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
+                               struct str body, span timeout, remote_answered *done, void *ctx)
 {
     const char *headers[4] = {s->worker};
     size_t n = 1;
@@ -204,21 +203,8 @@ static struct remote_call *ask(struct remote *s, const char *method, const char 
                               .headers = headers,
                               .body = body,
                               .has_body = body.len > 0,
-                              .fresh = fresh,
                               .timeout = timeout};
     return begin(s, path, &spec, done, ctx);
-}
-
-struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
-                               struct str body, span timeout, remote_answered *done, void *ctx)
-{
-    return ask(s, method, path, body, false, timeout, done, ctx);
-}
-
-struct remote_call *remote_ask_once(struct remote *s, const char *method, const char *path,
-                                    struct str body, span timeout, remote_answered *done, void *ctx)
-{
-    return ask(s, method, path, body, true, timeout, done, ctx);
 }
 
 struct remote_call *remote_stream(struct remote *s, const char *path, const char *accept,

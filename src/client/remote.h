@@ -32,14 +32,10 @@ struct remote *remote_new(uv_loop_t *loop, const char *url, const struct call_tl
 void remote_free(struct remote *s);
 
 /* Sends a request; an empty body is none. The answer is valid during the call, and the request is
- * over after it. */
+ * over after it. On a kept connection that breaks it is silently sent again (net/fetch.h): what it
+ * does must not matter twice. */
 struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
                                struct str body, span timeout, remote_answered *done, void *ctx);
-/* The same by a connection of its own, so that what it does is never done twice without a word: on
- * a kept connection that breaks, a request is silently sent again (net/fetch.h). */
-struct remote_call *remote_ask_once(struct remote *s, const char *method, const char *path,
-                                    struct str body, span timeout, remote_answered *done,
-                                    void *ctx);
 /* Begins a stream: data(ctx, bytes) is called for what arrives of a good answer; it ends if nothing
  * arrives for the pause. accept is a content type, or NULL: the server's choice. */
 struct remote_call *remote_stream(struct remote *s, const char *path, const char *accept,

@@ -33,6 +33,8 @@
 #include "client/remote.h"
 #include "executor/exec_settings.h"
 #include "executor/pod_manifest.h"
+#include "holder/holder.h"
+#include "holder/renewals.h"
 #include "kube/kube_client.h"
 #include "kube/kube_config.h"
 #include "kube/kube_verdict.h"
@@ -120,17 +122,10 @@ struct exec_run {
 };
 
 struct exec_claims {
-    struct remote_call *claim, *withdraw, *adopt;
-    bool adopted; /* the server's list of our jobs in flight has been read */
-    bool listing, adopt_failed;
-    struct buf adopt_path;
-    size_t adopting; /* runs of that list that are being asked for */
-    mono not_before;
+    struct holder_claims *of;
     mono probe_at; /* while the cluster is full: no sooner */
-    uint32_t tries, adopt_tries;
     size_t asked;  /* jobs of the claim under way */
     bool left_out; /* a queue was full when it began */
-    bool refused;
 };
 
 struct exec_namespace {
@@ -161,8 +156,9 @@ struct executor {
     uv_loop_t *loop;
     struct rng rng;
     struct remote *server;
-    struct renewals *renewals; /* of leases; NULL: none yet */
-    struct list renewals_sent; /* that are not answered; iff renewals */
+    struct holder *holder;     /* of claims; NULL: not started */
+    struct renewals *renewals; /* of leases; iff holder */
+    struct list renewals_sent; /* that are not answered; iff holder */
     struct journal *journal;
     struct kube_config config;
     struct kube_client *kube;
@@ -238,6 +234,8 @@ void exec_runs_relate(struct executor *x, struct exec_run *r);
 
 /* --- exec_leases.c, exec_follow.c --- */
 
+/* Before the first turn, once there is a server. */
+void exec_leases_start(struct executor *x);
 /* Asks for jobs and renews leases, as far as something is due; sooner is set to when more is. */
 void exec_leases_turn(struct executor *x, mono now, mono *next);
 /* Asks for no further jobs. */

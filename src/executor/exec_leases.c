@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The server's side of runs. A claim waits at the server until there is a job, so that none is
- * asked for in vain; after every claim whose answer may have been lost, and after a start, the
- * server is asked which of its jobs in flight are ours. Claiming one of those again gives the same
- * claim again. That an answer was lost is always seen, as no claim is sent by a kept connection. */
+/* The server's side of runs: what the holder claims for this executor, and how much of it there is
+ * room for; renewals. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,14 +11,11 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "base/strmap.h"
-#include "client/client.h"
-#include "holder/renewals.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"
 
 #define CLAIM_WAIT   ((span){20000})
-#define CLAIM_EXTRA  ((span){15000}) /* how long an answer may take in addition to its wait */
 #define CALL_TIMEOUT ((span){15000})
 #define CLAIM_MAX    ((size_t)500)   /* jobs at a time */
 #define RENEW_MAX    ((span){20000}) /* a lease is renewed at least so often */
@@ -31,12 +26,6 @@
 #define NO_ROOM_MANY ((uint32_t)16)
 #define PROBE_JOBS   ((size_t)4)
 #define PROBE_EVERY  ((span){2000})
-
-/* A job that the server says is in flight with us. */
-struct adoption {
-    struct executor *x;
-    struct id job;
-};
 
 struct exec_renewal {
     struct executor *x;
@@ -118,21 +107,13 @@ static void read_job(struct executor *x, struct exec_run *r, struct str job, str
         r->ready = EXEC_READY_ASKED;
 }
 
-static void take_job(struct executor *x, struct str job)
+static void take_job(struct executor *x, const struct holder_job *job)
 {
     struct arena a = {0};
-    struct id id;
-    int64_t run;
-    struct err e = id_parse(view_text(&a, job, "id"), &id);
-    if (e.code != ERR_OK || !view_int(job, "run", &run) || run < 0) {
-        log_error("%s sent a job without an id or a run; passed over", x->settings->server);
-        arena_fini(&a);
-        return;
-    }
-    struct exec_run *r = exec_runs_find(x, id, run);
+    struct exec_run *r = exec_runs_find(x, job->id, job->run);
     if (!r)
-        r = exec_runs_add(x, id, run);
-    read_job(x, r, job, &a);
+        r = exec_runs_add(x, job->id, job->run);
+    read_job(x, r, job->json, &a);
     r->adopted = false;
     r->renew_at = renew_at(x, when_mono());
     /* What came before is over for the server, or this run could not have begun. */
@@ -142,140 +123,78 @@ static void take_job(struct executor *x, struct str job)
     arena_fini(&a);
 }
 
-/* --- which jobs are ours --- */
+/* --- what the holder says --- */
 
-/* A page of the list has been worked off; if one could not be asked for, all of it comes again. */
-static void adopted_page(struct executor *x)
+static void on_wake(void *ctx)
 {
-    struct exec_claims *c = &x->claims;
-    if (c->listing || c->adopting)
-        return;
-    if (c->adopt_failed) {
-        c->adopt_failed = false;
-        c->adopt_path.len = 0;
-        c->not_before = when_after(when_mono(), exec_backoff(x, c->adopt_tries++));
-    } else if (!c->adopt_path.len) {
-        c->adopted = true;
-        c->adopt_tries = 0;
-    }
-    exec_wake(x);
+    exec_wake(ctx);
 }
 
-static void on_adopted(void *ctx, const struct remote_answer *a)
+/* That a job which was adopted is another's says nothing of the server. */
+static void on_heard(void *ctx, const struct remote_answer *a)
 {
-    struct adoption *ad = ctx;
-    struct executor *x = ad->x;
-    x->claims.adopting--;
-    free(ad);
-    note_server(x, a);
-    if (a->result == CALL_DONE)
-        take_job(x, a->body);
-    else if (may_have_been_handed_out(a))
-        x->claims.adopt_failed = true;
-    adopted_page(x);
+    struct executor *x = ctx;
+    if (a->result != CALL_GONE || holder_claims_have_adopted(x->claims.of))
+        note_server(x, a);
+}
+
+static void on_job(void *ctx, const struct holder_job *job)
+{
+    take_job(ctx, job);
 }
 
 /* A job of which only an earlier run is known is not: lists do not say which run is in flight, but
  * since when. */
-static bool is_known(const struct executor *x, struct id job, int64_t taken_at)
+static bool on_knows(void *ctx, struct str job)
 {
-    const struct exec_run *r = idmap_get(&x->by_job, job);
+    const struct executor *x = ctx;
+    struct arena a = {0};
+    struct id id;
+    int64_t taken_at = 0;
+    bool good = id_parse(view_text(&a, job, "id"), &id).code == ERR_OK;
+    const struct exec_run *r = good ? idmap_get(&x->by_job, id) : NULL;
+    (void)view_int(job, "dequeued_at", &taken_at);
+    arena_fini(&a);
     return r && !r->adopted && r->taken_at == taken_at &&
            (r->plan.lease == PLAN_HELD || (r->plan.lease == PLAN_DECIDED && !r->plan.delivered));
 }
 
-static void adopt(struct executor *x, struct id job)
-{
-    struct adoption *ad = ALLOC(struct adoption);
-    char path[64], text[ID_TEXT_LEN];
-    struct buf body = {0};
-    *ad = (struct adoption){x, job};
-    id_format(job, text);
-    snprintf(path, sizeof path, "/jobs/%.25s/claim", text);
-    buf_lit(&body, "{\"worker\":");
-    json_write_string(&body, str_from(x->settings->name));
-    buf_print(&body, ",\"lease_ms\":%" PRId64 "}", x->settings->lease.ms);
-    x->claims.adopting++;
-    remote_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_adopted, ad);
-    buf_fini(&body);
-}
-
-static void adopt_page(struct executor *x, struct str body)
-{
-    struct arena a = {0};
-    struct str job, next = view_text(&a, view_get(body, "pages"), "next");
-    for (struct view_list l = view_list(view_get(body, "jobs")); view_next(&l, &job);) {
-        struct id id;
-        int64_t taken_at = 0;
-        (void)view_int(job, "dequeued_at", &taken_at);
-        if (id_parse(view_text(&a, job, "id"), &id).code == ERR_OK && !is_known(x, id, taken_at))
-            adopt(x, id);
-    }
-    x->claims.adopt_path.len = 0;
-    buf_str(&x->claims.adopt_path, next);
-    arena_fini(&a);
-}
-
-static void on_listed(void *ctx, const struct remote_answer *a)
+/* A server that does not know what Tenax's have is away. */
+static void on_answered(void *ctx, const struct remote_answer *a)
 {
     struct executor *x = ctx;
-    struct exec_claims *c = &x->claims;
-    c->listing = false;
-    c->adopt = NULL;
-    /* Also one that does not know what a server of Tenax has. */
-    note_server_is(x, may_have_been_handed_out(a) || a->result == CALL_GONE, a);
-    if (a->result == CALL_DONE) {
-        adopt_page(x, a->body);
-        adopted_page(x);
-    } else if (a->result == CALL_REFUSED) {
+    if (a->result == CALL_GONE && !holder_claims_have_adopted(x->claims.of))
+        note_server_is(x, true, a);
+    else if (a->result != CALL_DONE)
         give_up(x, a);
-    } else {
-        c->not_before = when_after(when_mono(), exec_backoff(x, c->adopt_tries++));
-    }
-    exec_wake(x);
 }
 
-/* The next page, once those of the last one have been asked for. */
-static void adopt_more(struct executor *x)
+/* No run is held by it: leases and reports are the executor's own. */
+static void on_run(void *run, const struct remote_answer *a)
 {
-    struct exec_claims *c = &x->claims;
-    if (c->listing || c->adopting)
-        return;
-    if (!c->adopt_path.len) {
-        buf_lit(&c->adopt_path, "/jobs");
-        client_query(&c->adopt_path, "worker", x->settings->name);
-        client_query(&c->adopt_path, "status", "in_flight");
-        client_query(&c->adopt_path, "limit", "50");
-    }
-    struct buf path = {0};
-    buf_str(&path, buf_view(&c->adopt_path));
-    c->listing = true;
-    c->adopt = remote_ask(x->server, "GET", client_path(&path), (struct str){0}, CALL_TIMEOUT,
-                          on_listed, x);
-    buf_fini(&path);
+    (void)run, (void)a;
+}
+
+void exec_leases_start(struct executor *x)
+{
+    static const struct holder_user user = {.wake = on_wake,
+                                            .heard = on_heard,
+                                            .job = on_job,
+                                            .knows = on_knows,
+                                            .answered = on_answered,
+                                            .lost = on_run,
+                                            .reported = on_run};
+    x->holder = holder_new(&(struct holder_settings){.server = x->server,
+                                                     .worker = x->settings->name,
+                                                     .lease = x->settings->lease,
+                                                     .timeout = CALL_TIMEOUT},
+                           &user, x);
+    x->claims.of = holder_claims_new(x->holder, &(struct holder_scope){.adopts = true}, x);
+    x->renewals = renewals_new(x->server, CALL_TIMEOUT);
+    list_init(&x->renewals_sent);
 }
 
 /* --- claims --- */
-
-static void on_claimed(void *ctx, const struct remote_answer *a)
-{
-    struct executor *x = ctx;
-    struct exec_claims *c = &x->claims;
-    struct str job;
-    c->claim = NULL;
-    note_server(x, a);
-    if (a->result == CALL_DONE) {
-        c->tries = 0;
-        for (struct view_list l = view_list(view_get(a->body, "jobs")); view_next(&l, &job);)
-            take_job(x, job);
-    } else if (may_have_been_handed_out(a)) {
-        c->adopted = false;
-        c->not_before = when_after(when_mono(), exec_backoff(x, c->tries++));
-    } else {
-        give_up(x, a);
-    }
-    exec_wake(x);
-}
 
 /* How many jobs may be asked for, and of which queues, which are written to the body. */
 static size_t room(const struct executor *x, struct buf *queues, bool *left_out)
@@ -322,48 +241,13 @@ static size_t fitting(const struct executor *x, size_t n)
     return n ? n : 1;
 }
 
-static void claim(struct executor *x, size_t count, struct str queues)
-{
-    struct buf b = {0};
-    count = count < CLAIM_MAX ? count : CLAIM_MAX;
-    buf_print(&b, "{\"queues\":[%.*s],\"count\":%zu,\"lease_ms\":%" PRId64 ",\"wait_ms\":%" PRId64,
-              STR_ARG(queues), count, x->settings->lease.ms, CLAIM_WAIT.ms);
-    buf_lit(&b, ",\"worker\":");
-    json_write_string(&b, str_from(x->settings->name));
-    buf_byte(&b, '}');
-    x->claims.asked = count;
-    x->claims.claim = remote_ask_once(x->server, "POST", "/jobs/claim", buf_view(&b),
-                                      (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, x);
-    buf_fini(&b);
-}
-
-static void on_withdrawn(void *ctx, const struct remote_answer *a)
-{
-    (void)a;
-    ((struct executor *)ctx)->claims.withdraw = NULL;
-}
-
-/* Has the server answer the claim that waits there. */
-static void withdraw(struct executor *x)
-{
-    struct exec_claims *c = &x->claims;
-    if (!c->claim || c->withdraw)
-        return;
-    struct buf path = {0};
-    buf_lit(&path, "/jobs/claim");
-    client_query(&path, "worker", x->settings->name);
-    c->withdraw = remote_ask(x->server, "DELETE", client_path(&path), (struct str){0}, CALL_TIMEOUT,
-                             on_withdrawn, x);
-    buf_fini(&path);
-}
-
 /* As many of them as may be asked for while the cluster is full. */
 static size_t probing(struct executor *x, size_t n, mono now, mono *next)
 {
     struct exec_claims *c = &x->claims;
     if (x->no_room_streak < NO_ROOM_MANY || n == 0)
         return n;
-    if (!c->claim && c->probe_at.ns > now.ns) {
+    if (!holder_claims_are_asking(c->of) && c->probe_at.ns > now.ns) {
         exec_sooner(next, c->probe_at);
         return 0;
     }
@@ -379,16 +263,20 @@ static void claim_if_room(struct executor *x, mono now, mono *next)
         return;
     /* While the cluster is away others may have them. */
     if (!exec_watch_usable(x) || exec_access_is_suspended(&x->access)) {
-        withdraw(x);
+        holder_claims_withdraw(c->of);
         return;
     }
     size_t n = probing(x, exec_access_most(x, room(x, &queues, &left_out)), now, next);
-    if (c->claim && ((c->left_out && !left_out) || n > 2 * c->asked)) {
-        withdraw(x); /* what it asks for is not what there is room for by now */
-    } else if (!c->claim && n > 0) {
+    if (holder_claims_are_asking(c->of)) {
+        /* What it asks for may not be what there is room for by now. */
+        if ((c->left_out && !left_out) || n > 2 * c->asked)
+            holder_claims_withdraw(c->of);
+    } else if (n > 0 && holder_claims_may_ask(c->of, now, next)) {
+        n = fitting(x, n);
+        c->asked = n < CLAIM_MAX ? n : CLAIM_MAX;
         c->left_out = left_out;
         c->probe_at = when_after(now, PROBE_EVERY);
-        claim(x, fitting(x, n), buf_view(&queues));
+        holder_claims_ask(c->of, buf_view(&queues), c->asked, CLAIM_WAIT);
     }
     buf_fini(&queues);
 }
@@ -449,10 +337,6 @@ static bool wants_lease(const struct exec_run *r)
 
 static void renew_due(struct executor *x, mono now, mono *next)
 {
-    if (!x->renewals) {
-        x->renewals = renewals_new(x->server, CALL_TIMEOUT);
-        list_init(&x->renewals_sent);
-    }
     LIST_EACH (n, &x->runs) {
         struct exec_run *r = LIST_OF(n, struct exec_run, node);
         if (r->renewing || !wants_lease(r))
@@ -474,30 +358,23 @@ void exec_leases_renew_all(struct executor *x)
 
 void exec_leases_turn(struct executor *x, mono now, mono *next)
 {
-    struct exec_claims *c = &x->claims;
     renew_due(x, now, next);
-    if (c->not_before.ns > now.ns) {
-        exec_sooner(next, c->not_before);
-        return;
-    }
-    if (!c->adopted)
-        adopt_more(x);
-    else
-        claim_if_room(x, now, next);
+    holder_turn(x->holder, now, next);
+    claim_if_room(x, now, next);
 }
 
 void exec_leases_stop(struct executor *x)
 {
-    withdraw(x);
+    holder_claims_stop(x->claims.of);
 }
 
 void exec_leases_free(struct executor *x)
 {
-    buf_fini(&x->claims.adopt_path);
-    if (!x->renewals)
+    if (!x->holder)
         return;
+    holder_free(x->holder);
     renewals_free(x->renewals);
-    x->renewals = NULL;
+    x->holder = NULL;
     while (!list_is_empty(&x->renewals_sent)) {
         struct list *node = x->renewals_sent.next;
         list_unlink(node);

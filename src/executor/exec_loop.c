@@ -155,7 +155,7 @@ static void count_phases(struct executor *x)
 
 static void stop_if_done(struct executor *x, mono now)
 {
-    bool claiming = x->claims.claim || x->claims.adopting || x->claims.withdraw;
+    bool claiming = !holder_claims_are_idle(x->claims.of);
     bool reporting = !exec_reports_idle(x) && !x->server_down;
     bool busy = claiming || reporting || x->creating || x->telling;
     if (x->stopping && (!busy || x->stop_at.ns <= now.ns))
@@ -263,6 +263,7 @@ static struct err open_executor(struct executor *x)
         return err_make(e.code, "reports cannot be kept (--state-dir): %s", e.msg);
     exec_reports_load(x);
     x->server = remote_new(x->loop, x->settings->server, &x->settings->tls, x->settings->name);
+    exec_leases_start(x);
     exec_watch_start(x);
     exec_cluster_look(x);
     return exec_metrics_start(x);

@@ -438,7 +438,7 @@ static bool is_due(const struct executor *x, const struct exec_report *p)
     if (p->sending || !p->record->kept || p->held_back || !is_next_of_job(x, p))
         return false;
     /* Who asks which of the jobs are ours is told the token. */
-    if (!p->delivered && !*p->token && !x->claims.adopted)
+    if (!p->delivered && !*p->token && !holder_claims_have_adopted(x->claims.of))
         return false;
     return !p->delivered || (p->preempted && p->ended && *p->token);
 }

@@ -27,7 +27,6 @@
 struct holder;
 struct holder_claims;
 struct holder_run;
-
 struct holder_settings {
     struct remote *server;
     const char *worker; /* its name */
@@ -81,7 +80,6 @@ static inline void holder_sooner(mono *next, mono t)
 span holder_pause(struct holder *h, uint32_t tries);
 
 /* --- claims: one at a time each --- */
-
 struct holder_scope {
     bool adopts;       /* jobs in flight with the worker's name are claimed again first */
     const char *queue; /* of these; NULL: of all queues */
@@ -90,8 +88,12 @@ struct holder_claims *holder_claims_new(struct holder *h, const struct holder_sc
                                         void *mine);
 /* Whether jobs may be asked for now; if only a pause is in the way, *next as above. */
 bool holder_claims_may_ask(const struct holder_claims *c, mono now, mono *next);
+/* What was in flight with this worker at the start has been claimed again. */
+bool holder_claims_have_adopted(const struct holder_claims *c);
 /* Asks for jobs, which may be. queues: their names as JSON, "a","b". */
 void holder_claims_ask(struct holder_claims *c, struct str queues, size_t count, span wait);
+/* A claim is not answered yet. */
+bool holder_claims_are_asking(const struct holder_claims *c);
 /* The server answers now the claims of this worker that wait there. */
 void holder_claims_withdraw(struct holder_claims *c);
 /* Asks for nothing more. What was asked for may still come. */

@@ -248,6 +248,16 @@ void holder_claims_ask(struct holder_claims *c, struct str queues, size_t count,
     send_claim(c);
 }
 
+bool holder_claims_have_adopted(const struct holder_claims *c)
+{
+    return c->adopted;
+}
+
+bool holder_claims_are_asking(const struct holder_claims *c)
+{
+    return c->call || c->unsure;
+}
+
 static void on_withdrawn(void *ctx, const struct remote_answer *a)
 {
     struct holder_claims *c = ctx;

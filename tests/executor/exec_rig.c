@@ -55,6 +55,7 @@ int exec_rig_setup(void **state)
     list_init(&x->runs);
     list_init(&x->reports);
     x->server = remote_new(x->loop, e->rig->url, &e->settings.tls, NAME);
+    exec_leases_start(x);
     exec_rig_open_journal(e);
     *state = e;
     return 0;

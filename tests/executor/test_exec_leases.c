@@ -22,7 +22,8 @@ static void turn_until_served(struct exec_rig *e, mono now, int served)
 /* The server's list of jobs in flight is known to be empty. */
 static void adopt_none(struct exec_rig *e)
 {
-    e->x.claims.adopted = true;
+    holder_claims_stop(e->x.claims.of);
+    e->x.claims.of = holder_claims_new(e->x.holder, &(struct holder_scope){.adopts = false}, &e->x);
     e->namespace.synced = true;
 }
 
@@ -127,10 +128,10 @@ static void what_is_in_flight_with_us_is_claimed_again_page_by_page(void **state
     snprintf(words, sizeof words, "POST /jobs/%s/claim", exec_rig_text(1));
     exec_rig_assert_request(e, 1, words);
     assert_true(exec_rig_body_has(e, 1, "\"worker\":\"" NAME "\",\"lease_ms\":30000"));
-    assert_false(e->x.claims.adopted);
+    assert_false(holder_claims_have_adopted(e->x.claims.of));
     turn_until_served(e, when_mono(), 4);
     exec_rig_assert_request(e, 2, "GET /jobs?page=2");
-    assert_true(e->x.claims.adopted);
+    assert_true(holder_claims_have_adopted(e->x.claims.of));
     for (int n = 1; n <= 2; n++) {
         const struct exec_run *r = exec_runs_find(&e->x, exec_rig_id(n), 1);
         assert_non_null(r);
@@ -161,12 +162,11 @@ static void nothing_is_asked_for_before_it_is_known_what_is_in_flight(void **sta
     e->status = 503;
     mono now = when_mono();
     turn_until_served(e, now, 1);
-    assert_false(e->x.claims.adopted);
+    assert_false(holder_claims_have_adopted(e->x.claims.of));
     assert_true(e->x.server_down);
-    assert_true(e->x.claims.not_before.ns > now.ns);
     turn(e, now);
     assert_int_equal(remote_count(e->x.server), 0);
-    assert_int_equal(e->next.ns, e->x.claims.not_before.ns);
+    assert_true(e->next.ns > now.ns);
 }
 
 /* --- claims --- */
@@ -219,6 +219,26 @@ static void a_claim_asks_for_what_fits_beside_what_all_pods_have(void **state)
     e->settings.cpu_max = 0;
 }
 
+/* A claim waits until it is withdrawn. */
+static bool serve_waiting(struct exec_rig *e, struct http_exchange *x, const struct rig_request *q)
+{
+    if (q->method == HTTP_POST) {
+        rig_hold(e->rig, x);
+        return true;
+    }
+    rig_json(e->rig->held[0], 200, "{}");
+    e->rig->held_count = 0;
+    return false;
+}
+
+static void wait_at_the_server(struct exec_rig *e)
+{
+    e->serve = serve_waiting;
+    turn(e, when_mono());
+    RIG_AWAIT(e->rig, e->rig->held_count == 1);
+    exec_rig_assert_request(e, 0, "POST /jobs/claim");
+}
+
 static void no_job_is_asked_for_while_the_cluster_is_away(void **state)
 {
     struct exec_rig *e = *state;
@@ -230,31 +250,36 @@ static void no_job_is_asked_for_while_the_cluster_is_away(void **state)
     e->namespace.failures = 2;
     turn(e, when_mono());
     assert_int_equal(remote_count(e->x.server), 0);
-    e->x.claims.claim = (struct remote_call *)e; /* one waits at the server */
-    turn_until_served(e, when_mono(), 1);
-    exec_rig_assert_request(e, 0, "DELETE /jobs/claim?worker=" NAME);
-    e->x.claims.claim = NULL;
     e->namespace.failures = 1; /* a watch that broke off */
+    wait_at_the_server(e);
+    e->namespace.failures = 2;
     turn_until_served(e, when_mono(), 2);
-    exec_rig_assert_request(e, 1, "POST /jobs/claim");
+    exec_rig_assert_request(e, 1, "DELETE /jobs/claim?worker=" NAME);
+    turn(e, when_mono());
+    assert_int_equal(remote_count(e->x.server), 0);
 }
 
 static void a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out(void **state)
 {
     struct exec_rig *e = *state;
     adopt_none(e);
-    e->x.claims.claim = (struct remote_call *)e; /* one waits at the server */
+    wait_at_the_server(e);
     e->x.claims.asked = 5;
     turn(e, when_mono());
-    assert_int_equal(remote_count(e->x.server), 0); /* room for 10 is no more than twice that */
+    assert_int_equal(remote_count(e->x.server), 1); /* room for 10 is no more than twice that */
     e->x.claims.left_out = true;
-    turn_until_served(e, when_mono(), 1);
-    exec_rig_assert_request(e, 0, "DELETE /jobs/claim?worker=" NAME);
-    assert_null(e->x.claims.withdraw);
-    e->x.claims.claim = NULL;
+    turn_until_served(e, when_mono(), 2);
+    exec_rig_assert_request(e, 1, "DELETE /jobs/claim?worker=" NAME);
 }
 
-static void after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours(void **state)
+static const char *claim_id(struct exec_rig *e, int n)
+{
+    const char *at = strstr(exec_rig_request(e, n)->body.at, "\"claim_id\"");
+    assert_non_null(at);
+    return at;
+}
+
+static void a_claim_whose_answer_is_lost_is_repeated(void **state)
 {
     struct exec_rig *e = *state;
     adopt_none(e);
@@ -262,11 +287,15 @@ static void after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours(
     e->body = "{\"jobs\":[{\"id\""; /* it breaks off */
     turn_until_served(e, when_mono(), 1);
     exec_rig_assert_request(e, 0, "POST /jobs/claim");
-    assert_false(e->x.claims.adopted);
-    e->body = "{\"jobs\":[],\"pages\":{\"next\":null}}";
+    assert_true(e->x.server_down);
+    char body[600];
+    snprintf(body, sizeof body, "{\"jobs\":[%s]}", job(1, 0, 100, ""));
+    e->body = body;
     turn_until_served(e, when_after(when_mono(), (span){20000}), 2);
-    exec_rig_assert_request(e, 1, "GET /jobs?worker=" NAME "&status=in_flight&limit=50");
-    assert_true(e->x.claims.adopted);
+    exec_rig_assert_request(e, 1, "POST /jobs/claim");
+    assert_string_equal(claim_id(e, 0), claim_id(e, 1));
+    assert_non_null(exec_runs_find(&e->x, exec_rig_id(1), 0));
+    assert_false(e->x.server_down);
 }
 
 static void an_executor_that_ends_asks_for_nothing(void **state)
@@ -532,7 +561,7 @@ int main(void)
         TEST(a_claim_asks_for_what_fits_beside_what_all_pods_have),
         TEST(no_job_is_asked_for_while_the_cluster_is_away),
         TEST(a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out),
-        TEST(after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours),
+        TEST(a_claim_whose_answer_is_lost_is_repeated),
         TEST(an_executor_that_ends_asks_for_nothing),
         TEST(a_lease_is_renewed_after_a_third_of_it_counted_from_the_request),
         TEST(a_long_lease_is_renewed_every_20_s),
