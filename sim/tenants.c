@@ -263,6 +263,7 @@ static void begin(struct world *w, uint64_t seed)
         .failure_groups_max = 1000,
         .failure_group_retention = {24 * 3600000},
         .idempotency_retention = {3600000},
+        .idempotency_bytes = chance(w, 50) ? 0 : 1 << 20,
         .undo_max = {3600000},
         .undo_max_bytes = 1 << 20,
         .metrics_queues = 100,

@@ -334,6 +334,9 @@ static const struct shape_member enqueued_members[] = {
     {MEMBER(struct enqueued, duplicate, "duplicate", ALWAYS,
             "this job, which was there, holds the unique key or the alias")},
     {MEMBER(struct enqueued, folded, "folded", ALWAYS, "the payload went into this job")},
+    {MEMBER(struct enqueued, as_requested, "as_requested", IF_SET,
+            "the request is repeated, and of its first answer the id is kept: the rest is what the "
+            "request says")},
 };
 const struct shape api_enqueued_shape = {.name = "Enqueued", SHAPE_MEMBERS(enqueued_members)};
 

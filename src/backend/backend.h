@@ -136,6 +136,7 @@ struct backend_settings {
     uint32_t failure_groups_max;        /* how many groups of failures are kept; 0: none */
     span failure_group_retention;       /* how long after the newest failure of a group */
     span idempotency_retention;         /* how long idempotency keys are remembered */
+    uint64_t idempotency_bytes;         /* of whole answers; of others ids are kept */
     span undo_max;                      /* the longest time for which a change can be undone */
     uint64_t undo_max_bytes;            /* that all that is kept for it may take, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at

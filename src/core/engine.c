@@ -143,11 +143,11 @@ static struct id id_for(struct engine *e, instant now, const struct enqueue *spe
     return spec->id;
 }
 
-static void make_job(struct engine *e, instant now, const struct enqueue *spec, struct job *job)
+void engine_job_of(const struct enqueue *spec, struct id id, instant ready_at, enum status status,
+                   struct job *job)
 {
-    instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
     *job = (struct job){
-        .id = id_for(e, now, spec),
+        .id = id,
         .queue = spec->queue,
         .type = spec->type,
         .payload = spec->payload,
@@ -159,7 +159,7 @@ static void make_job(struct engine *e, instant now, const struct enqueue *spec, 
         .unique_while = spec->unique_while,
         .batch = spec->batch,
         .options = spec->options,
-        .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
+        .state = {.status = status,
                   .priority = spec->priority,
                   .ready_at = ready_at,
                   .dequeued_at = INSTANT_NONE,
@@ -169,6 +169,13 @@ static void make_job(struct engine *e, instant now, const struct enqueue *spec, 
                   .lease_end = INSTANT_NONE},
     };
     job->options.group_owner = (struct str){0}; /* the group has it */
+}
+
+static void make_job(struct engine *e, instant now, const struct enqueue *spec, struct job *job)
+{
+    instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
+    engine_job_of(spec, id_for(e, now, spec), ready_at,
+                  ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED, job);
 }
 
 static void add_job(struct engine *e, instant now, const struct job *job)
@@ -203,7 +210,7 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
 {
     engine_budget_create(e, now, specs, count);
     for (size_t i = 0; i < count; i++) {
-        out[i].duplicate = out[i].folded = false;
+        out[i].duplicate = out[i].folded = out[i].as_requested = false;
         if (specs[i].unique_while)
             TRY(engine_unique_find(e, now, specs[i].unique_key, a, &out[i].job, &out[i].duplicate));
         if (!out[i].duplicate && specs[i].options.alias.len)

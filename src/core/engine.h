@@ -106,6 +106,10 @@ NODISCARD struct err engine_group_check(struct engine *e, instant now, const str
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
                                     size_t count, struct arena *a, struct enqueued *out);
 
+/* The job that an enqueue asks for, with the strings of the spec. */
+void engine_job_of(const struct enqueue *spec, struct id id, instant ready_at, enum status status,
+                   struct job *job);
+
 /* ERR_UNPROCESSABLE if not all jobs exist that these wait for. To be called before engine_enqueue,
  * in the same turn. */
 NODISCARD struct err engine_depend_check(struct engine *e, instant now, const struct enqueue *specs,

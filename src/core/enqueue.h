@@ -41,9 +41,11 @@ struct enqueue_quota {
 };
 
 struct enqueued {
-    struct job job; /* without payload */
-    bool duplicate; /* not added: this job holds the unique key, or has the alias */
-    bool folded;    /* not added: its payload went into this job's */
+    struct job job;    /* without payload */
+    bool duplicate;    /* not added: this job holds the unique key, or has the alias */
+    bool folded;       /* not added: its payload went into this job's */
+    bool as_requested; /* of a repeated enqueue: the job is not known any more but by its id; the
+                          rest is what the request says */
 };
 
 #endif

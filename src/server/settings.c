@@ -182,6 +182,11 @@ static const struct option_def table[] = {
      .help = "how long an Idempotency-Key of an enqueue is remembered, with its answer; 0: not at "
              "all",
      .live = true},
+    {"idempotency-bytes", "SIZE", OPTION_SIZE, AT(idempotency_bytes), ENV("IDEMPOTENCY_BYTES"),
+     .def = "256MiB",
+     .help = "disk space that these answers may take; beyond it the ids of jobs are kept of the "
+             "oldest, and the rest of an answer is made of the request when it is repeated",
+     .live = true},
     {"undo-max", "DURATION", OPTION_SPAN, AT(undo_max), ENV("UNDO_MAX"), .def = "1d",
      .help = "for how long at most changes of many jobs can be undone, if that is asked for; 0: "
              "never",

@@ -62,6 +62,7 @@ struct settings {
     int64_t failure_groups_max; /* 0: none */
     span failure_group_retention;
     span idempotency_retention;
+    uint64_t idempotency_bytes;
     span undo_max;
     uint64_t undo_max_bytes;
     int cron_missed;           /* enum settings_cron_missed */

@@ -40,6 +40,7 @@ struct backend_settings settings_backend(const struct settings *set)
         .failure_groups_max = (uint32_t)set->failure_groups_max,
         .failure_group_retention = set->failure_group_retention,
         .idempotency_retention = set->idempotency_retention,
+        .idempotency_bytes = set->idempotency_bytes,
         .undo_max = set->undo_max,
         .undo_max_bytes = set->undo_max_bytes,
         .clock_jump_limit = set->clock_jump_limit,

@@ -79,13 +79,16 @@ static bool check_kv(struct str key, struct str value, struct err *err)
 {
     struct kv_entry e;
     uint64_t newest;
-    struct record_key newest_key = record_kv_newest_key();
+    struct record_answers all;
+    struct record_key newest_key = record_kv_newest_key(), answers_key = record_answers_key();
     if (record_key_is_kv(key, &e.space, &e.key))
         *err = record_read_kv(value, &e);
     else if (record_key_is_kv_expiry(key, &e.expires, &e.space, &e.key))
         *err = record_check_kv_expiry(value);
     else if (str_eq(key, record_key_view(&newest_key)))
         *err = record_read_kv_newest(value, &newest);
+    else if (str_eq(key, record_key_view(&answers_key)))
+        *err = record_read_answers(value, &all);
     else
         return false;
     return true;

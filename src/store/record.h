@@ -82,6 +82,13 @@ struct record_answer {
     unsigned char request[IDEMPOTENCY_DIGEST];
     const struct enqueued *jobs; /* without payloads */
     size_t count;
+    bool brief; /* of each job there are the id, whether it was added, status and ready_at */
+};
+
+/* What is known of all answers together. */
+struct record_answers {
+    uint64_t bytes; /* of those that are not brief */
+    instant from;   /* those that expire before are brief */
 };
 
 /* Keys, by the kinds above. */
@@ -221,5 +228,12 @@ NODISCARD struct err record_read_kv_newest(struct str value, uint64_t *version);
 struct str record_write_answer(const struct record_answer *answer, struct arena *a);
 NODISCARD struct err record_read_answer(struct str value, struct arena *a,
                                         struct record_answer *answer);
+/* Without reading it; of what is no answer either. */
+bool record_answer_is_brief(struct str value);
+/* The same answer, brief. */
+NODISCARD struct err record_shorten_answer(struct str value, struct arena *a, struct str *brief);
+struct record_key record_answers_key(void);
+void record_put_answers(struct batch *b, const struct record_answers *all);
+NODISCARD struct err record_read_answers(struct str value, struct record_answers *all);
 
 #endif

@@ -17,6 +17,7 @@ static int setup(void **state)
     int failed = yard_setup(state);
     struct yard *y = *state;
     y->settings.idempotency_retention = HOUR;
+    y->settings.idempotency_bytes = (uint64_t)1 << 30;
     y->settings.depend_slice = 10;
     brain_install(&brain, y);
     yard_restart(y);
@@ -255,6 +256,137 @@ static void a_key_of_very_many_jobs_is_forgotten_like_others(void **state)
     assert_int_equal(entries(y), 0);
 }
 
+/* --- how much is kept --- */
+
+enum { BOUND = 4000, MANY = 200 };
+
+static uint64_t whole_bytes(struct yard *y)
+{
+    uint64_t n = 0;
+    struct str key, value;
+    struct kv_entry e;
+    struct store_cursor *c = store_cursor_new(y->store);
+    store_cursor_seek(c, y->store, STR("K"), false);
+    for (; store_cursor_at(c, y->store, &key, &value) && key.at[0] == 'K';
+         store_cursor_step(c, y->store, false)) {
+        assert_ok(record_read_kv(value, &e));
+        n += record_answer_is_brief(e.value) ? 0 : e.value.len;
+    }
+    assert_ok(store_cursor_free(c, y->store));
+    return n;
+}
+
+static void bound(struct yard *y, uint64_t bytes)
+{
+    y->settings.idempotency_bytes = bytes;
+    yard_restart(y);
+}
+
+static void fill_beyond(struct yard *y, struct answer answers[MANY])
+{
+    char key[16];
+    bound(y, BOUND);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        answers[i] = ask(y, key, 1);
+        yard_turn_after(y, 1);
+        assert_true(whole_bytes(y) <= BOUND + 200);
+    }
+    yard_settle(y);
+    assert_true(whole_bytes(y) <= BOUND);
+    assert_true(whole_bytes(y) > BOUND / 2);
+}
+
+static void assert_repeated(struct yard *y, const struct answer answers[MANY])
+{
+    char key[16];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        struct answer again = ask(y, key, 1);
+        assert_ok(again.err);
+        assert_id(again.ids[0], answers[i].ids[0]);
+        assert_code(ask(y, key, 2).err, ERR_KEY_REUSED);
+    }
+    assert_int_equal(jobs(y), MANY);
+}
+
+static void the_oldest_answers_become_brief_and_no_key_is_lost(void **state)
+{
+    Y;
+    static struct answer answers[MANY];
+    fill_beyond(y, answers);
+    assert_int_equal(entries(y), MANY);
+    assert_repeated(y, answers);
+    yard_restart(y);
+    assert_repeated(y, answers);
+    yard_turn_after(y, HOUR.ms);
+    yard_settle(y);
+    assert_int_equal(entries(y), 0);
+}
+
+/* What is counted is counted over a restart, and after all has gone. */
+static void their_bytes_are_counted_over_restarts(void **state)
+{
+    Y;
+    static struct answer answers[MANY];
+    fill_beyond(y, answers);
+    bound(y, BOUND / 4);
+    yard_turn_after(y, 1);
+    yard_settle(y);
+    assert_true(whole_bytes(y) <= BOUND / 4);
+    yard_turn_after(y, HOUR.ms);
+    yard_settle(y);
+    bound(y, BOUND);
+    ask(y, "later", 1);
+    yard_settle(y);
+    assert_true(whole_bytes(y) > 0);
+}
+
+/* In one batch, so that they expire at the same time. */
+static void those_that_expire_at_once_become_brief_too(void **state)
+{
+    Y;
+    enum { AT_ONCE = 600 };
+    static struct answer answers[AT_ONCE];
+    struct enqueue spec = yard_spec("q");
+    bound(y, (uint64_t)1 << 20);
+    for (int i = 0; i < AT_ONCE; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i);
+        struct idempotency once = once_of(key, 1);
+        send(y, &spec, 1, &once, &answers[i]);
+    }
+    yard_settle(y);
+    assert_true(whole_bytes(y) > BOUND);
+    bound(y, BOUND);
+    yard_turn_after(y, 1);
+    yard_settle(y);
+    assert_true(whole_bytes(y) <= BOUND);
+    assert_int_equal(entries(y), AT_ONCE);
+}
+
+static void one_that_is_far_too_long_is_brief_from_the_start(void **state)
+{
+    Y;
+    enum { SPECS = 2000 };
+    static struct enqueue specs[SPECS];
+    struct idempotency once = once_of("k", 1);
+    struct answer a, b;
+    bound(y, BOUND);
+    for (int i = 0; i < SPECS; i++)
+        specs[i] = yard_spec("q");
+    send(y, specs, SPECS, &once, &a);
+    yard_settle(y);
+    assert_int_equal(whole_bytes(y), 0);
+    send(y, specs, SPECS, &once, &b);
+    yard_settle(y);
+    assert_ok(b.err);
+    assert_int_equal(b.count, SPECS);
+    for (int i = 0; i < 3; i++)
+        assert_id(a.ids[i], b.ids[i]);
+    assert_int_equal(jobs(y), SPECS);
+}
+
 static void without_a_retention_keys_mean_nothing(void **state)
 {
     Y;
@@ -282,6 +414,10 @@ int main(void)
         ONCE(a_refused_request_may_be_sent_again),
         ONCE(a_key_is_forgotten_when_its_time_is_over),
         ONCE(a_key_of_very_many_jobs_is_forgotten_like_others),
+        ONCE(the_oldest_answers_become_brief_and_no_key_is_lost),
+        ONCE(their_bytes_are_counted_over_restarts),
+        ONCE(those_that_expire_at_once_become_brief_too),
+        ONCE(one_that_is_far_too_long_is_brief_from_the_start),
         ONCE(without_a_retention_keys_mean_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

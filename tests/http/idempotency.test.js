@@ -138,7 +138,97 @@ describe('an Idempotency-Key', () => {
     });
 });
 
+describe('an answer of which only the ids are kept', () => {
+    const server = useServer({ args: ['--idempotency-bytes', '0'] });
+
+    it('is_made_of_the_request_as_it_was', async () => {
+        const [key, queue] = [newKey(), queueName()];
+        const body = { jobs: [
+            specOf({ queue, priority: 7, alias: newKey(), retry_limit: 3 }),
+            specOf({ queue, ready_at: Date.now() + 3600000, unique_key: newKey() }),
+            specOf({ queue, batch: { key: newKey(), when: 'true', fold: '$new' } }),
+            specOf({ queue, concurrency_key: 'c', backoff: { exponent: 2, base_ms: 1000, jitter_ms: 0 } }),
+        ] };
+        const first = await post(server, body, key, '/jobs/bulk');
+        assert.equal(first.status, 201, first.text);
+        await server.claimOne(queue);
+        assertReplayed(await post(server, body, key, '/jobs/bulk'), first);
+        for (const job of first.json.jobs)
+            await server.delete(`/jobs/${job.id}`);
+        assertReplayed(await post(server, body, key, '/jobs/bulk'), first);
+        assertError(await post(server, { jobs: body.jobs.slice(1) }, key, '/jobs/bulk'), 422,
+            'idempotency_key_reused');
+        assert.equal(await count(server, queue), 0);
+    });
+
+    it('shows_jobs_that_were_there_or_wait_as_they_are_now', async () => {
+        const [key, queue] = [newKey(), queueName()];
+        const lock = specOf({ queue, unique_key: newKey(), priority: 1 });
+        const held = (await server.post('/jobs', lock)).json;
+        const body = { jobs: [{ ...lock, priority: 2 }, specOf({ queue, depends_on: [held.id] }),
+            specOf({ queue, depends_on: [1] })] };
+        const first = await post(server, body, key, '/jobs/bulk');
+        assert.equal(first.status, 201, first.text);
+        assertReplayed(await post(server, body, key, '/jobs/bulk'), first);
+        const ids = first.json.jobs.map((job) => job.id);
+        for (const id of [...ids].reverse())
+            await server.delete(`/jobs/${id}`);
+        const again = await post(server, body, key, '/jobs/bulk');
+        assert.equal(again.status, 201, again.text);
+        assert.deepEqual(again.json.jobs.map((job) => job.id), ids);
+        assert.deepEqual(again.json.jobs.map((job) => job.as_requested), [true, true, true]);
+        assert.deepEqual(again.json.jobs.map((job) => job.duplicate), [true, false, false]);
+        assert.deepEqual(again.json.jobs[2].depends_on, [ids[1]]);
+        assert.equal(await count(server, queue), 0);
+    });
+
+    it('has_the_status_of_the_first_if_nothing_was_added', async () => {
+        const body = specOf({ unique_key: newKey() });
+        await server.post('/jobs', body);
+        const key = newKey();
+        const first = await post(server, body, key);
+        assert.equal(first.status, 200, first.text);
+        assertReplayed(await post(server, body, key), first);
+        await server.delete(`/jobs/${first.json.id}`);
+        const again = await post(server, body, key);
+        assert.equal(again.status, 200, again.text);
+        assert.equal(again.json.id, first.json.id);
+        assert.equal(again.json.as_requested, true);
+        assert.equal(await count(server, body.queue), 0);
+    });
+});
+
 describe('the memory of idempotency keys', () => {
+    it('hides_a_duplicate_that_left_the_queues_of_its_sender', async (t) => {
+        const { server, as } = await guarded(t, {
+            ann: { roles: ['producer'], queues: ['ann'] },
+        }, { args: ['--idempotency-bytes', '0'] });
+        const [key, body] = [newKey(), { queue: 'ann', type: 't', payload: 1, unique_key: 'u' }];
+        const send = (extra) => server.post('/jobs', body, { ...as('ann').headers, ...extra });
+        const held = (await send({})).json;
+        const first = await send({ 'idempotency-key': key });
+        assert.equal(first.json.id, held.id);
+        const moved = await as('admin').patch(`/jobs/${held.id}`, { queue: 'bob', priority: 3 });
+        assert.equal(moved.status, 200, moved.text);
+        const again = await send({ 'idempotency-key': key });
+        assert.equal(again.status, 200, again.text);
+        assert.equal(again.json.queue, 'ann');
+        assert.equal(again.json.priority, first.json.priority);
+        assert.equal(again.json.as_requested, true);
+    });
+
+    it('answers_a_limited_sender_though_what_it_waited_for_is_gone', async (t) => {
+        const { server, as } = await guarded(t, { ann: { roles: ['producer'], queues: ['ann'] } });
+        const spec = { queue: 'ann', type: 't', payload: 1 };
+        const send = (body, extra) => server.post('/jobs', body, { ...as('ann').headers, ...extra });
+        const dep = (await send(spec)).json.id;
+        const [key, body] = [newKey(), { ...spec, depends_on: [dep] }];
+        const first = await send(body, { 'idempotency-key': key });
+        assert.equal(first.status, 201, first.text);
+        assert.equal((await as('admin').delete(`/jobs/${dep}`)).status, 204);
+        assertReplayed(await send(body, { 'idempotency-key': key }), first);
+    });
+
     it('survives_a_kill', async (t) => {
         const server = new Server();
         await server.start();

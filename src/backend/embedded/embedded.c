@@ -338,7 +338,7 @@ static struct err advance(struct embedded *b)
     b->more_due |= embedded_failures_trim(b);
     b->more_due |= embedded_undo_expire(b);
     bool more_expired;
-    TRY(embedded_kv_expire(b, &more_expired));
+    TRY(embedded_kv_tidy(b, &more_expired));
     b->more_due |= more_expired;
     if (!awaits_tables(b))
         TRY(embedded_scan_step(b));
@@ -584,6 +584,7 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.failure_groups_max = settings->failure_groups_max;
     b->settings.failure_group_retention = settings->failure_group_retention;
     b->settings.idempotency_retention = settings->idempotency_retention;
+    b->settings.idempotency_bytes = settings->idempotency_bytes;
     b->settings.undo_max = settings->undo_max;
     b->settings.undo_max_bytes = settings->undo_max_bytes;
     b->more_due = true; /* some of what is kept may be too much now */

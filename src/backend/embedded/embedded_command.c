@@ -94,7 +94,7 @@ void embedded_handle(struct embedded *b, const struct command *c)
 
 void embedded_enqueue_checked(struct embedded *b, const struct command *c)
 {
-    if (embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx))
+    if (embedded_idempotency_answer(b, c))
         return;
     struct err refused = refuse(b, c);
     if (refused.code == ERR_OK)
@@ -138,7 +138,7 @@ static bool answer_taken(struct embedded *b, const struct command *c)
 
 static void enqueue(struct embedded *b, const struct command *c)
 {
-    if (embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx) || answer_taken(b, c))
+    if (embedded_idempotency_answer(b, c) || answer_taken(b, c))
         return;
     if (embedded_intake_is_wanted(b, c)) {
         embedded_intake_start(b, c);
@@ -210,12 +210,13 @@ void embedded_submit(struct backend *base, const struct command *c)
     }
     if (refused.code == ERR_OK && c->alias.len)
         refused = resolve(b, &known);
+    bool stores = refused.code == ERR_OK;
     if (refused.code == ERR_OK && c->reach.count)
         refused = embedded_reach_check(b, &known);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE && c->enqueue.quota)
         refused = embedded_quota_check(b, c);
-    if (refused.code == ERR_QUOTA &&
-        embedded_idempotency_answer(b, c->enqueue.once, c->done, c->ctx))
+    if (refused.code != ERR_OK && stores && c->kind == CMD_ENQUEUE &&
+        embedded_idempotency_answer(b, c))
         return; /* it was let in when it came first */
     if (refused.code == ERR_OK)
         start(b, c);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "backend/embedded/embedded_internal.h"
+#include "backend/embedded/embedded_reach.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -69,6 +70,7 @@ struct fold {
     span spent; /* total time its expressions ran */
     struct ask *ask;
     const struct idempotency *once;
+    struct glob_list reach; /* of the sender, if that is limited */
     reply_fn done;
     void *ctx;
     bool holds; /* see engine_depend_hold */
@@ -524,7 +526,12 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
 static void go_on(struct fold *f)
 {
     bool complete, still = false;
-    if (embedded_idempotency_answer(f->b, f->once, f->done, f->ctx)) {
+    const struct command c = {.kind = CMD_ENQUEUE,
+                              .enqueue = {f->specs, f->count, f->once},
+                              .reach = f->reach,
+                              .done = f->done,
+                              .ctx = f->ctx};
+    if (embedded_idempotency_answer(f->b, &c)) {
         leave(f);
         return;
     }
@@ -629,6 +636,7 @@ void embedded_fold_start(struct embedded *b, const struct command *c)
 {
     struct fold *f = fold_new(b, c->enqueue.count);
     f->once = embedded_idempotency_own(&f->arena, c->enqueue.once);
+    f->reach = embedded_reach_own(&f->arena, c->reach);
     f->done = c->done;
     f->ctx = c->ctx;
     for (size_t i = 0; i < f->count; i++)

@@ -35,6 +35,7 @@ struct intake {
     struct idmap kept; /* struct kept, in the arena */
     const struct idempotency *once;
     const struct enqueue_quota *quota;
+    struct glob_list reach; /* of the sender, if that is limited */
     reply_fn done;
     void *ctx;
 };
@@ -176,6 +177,7 @@ void embedded_intake_start(struct embedded *b, const struct command *c)
     struct intake *in = ALLOC(struct intake);
     in->count = c->enqueue.count;
     in->once = embedded_idempotency_own(&in->arena, c->enqueue.once);
+    in->reach = embedded_reach_own(&in->arena, c->reach);
     in->quota = embedded_own_quota(&in->arena, c->enqueue.quota);
     in->done = c->done;
     in->ctx = c->ctx;
@@ -236,6 +238,7 @@ static void apply(struct embedded *b, struct intake *in)
 {
     struct command c = {.kind = CMD_ENQUEUE,
                         .enqueue = {in->specs, in->count, in->once, in->quota},
+                        .reach = in->reach,
                         .done = in->done,
                         .ctx = in->ctx};
     /* Others of the sender's may have been applied since it came. */

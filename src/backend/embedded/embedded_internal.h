@@ -63,6 +63,17 @@ struct kv_state {
     instant due_unsealed; /* the same for what was put in the turn that is being built */
 };
 
+/* The space of what enqueues with an idempotency key were answered. */
+#define EMBEDDED_ANSWERS STR("idempotency-keys")
+
+/* Those answers (embedded_answers.c). */
+struct answers_state {
+    struct record_answers all;
+    char room[RECORD_KV_KEY_MAX];
+    struct str place; /* in room: the expiry of the next that may have to be made brief */
+    bool walked;      /* up to the last that is durable */
+};
+
 /* The audit (embedded_trail.c). */
 struct trail_state {
     uint64_t newest, removed; /* numbers; those up to `removed` are gone */
@@ -206,6 +217,7 @@ struct embedded {
     struct glob_list crew_reach; /* queues of whoever asks who works on one (embedded_crew.h) */
     struct operations operations;
     struct kv_state kv;
+    struct answers_state answers;
     struct trail_state trail;
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
@@ -437,9 +449,8 @@ bool embedded_failures_clear(struct embedded *b);
 
 /* embedded_idempotency.c */
 /* Whether a request was applied with this key before: then it is answered, as the first time or
- * with ERR_KEY_REUSED, or with an error of reading. once is NULL if there is no key. */
-bool embedded_idempotency_answer(struct embedded *b, const struct idempotency *once, reply_fn done,
-                                 void *ctx);
+ * with ERR_KEY_REUSED, or with an error of reading. */
+bool embedded_idempotency_answer(struct embedded *b, const struct command *enqueue);
 /* The batch deletes the rows of PostgreSQL's inbox that these came from, if any. */
 void embedded_give_receipts(struct embedded *b, const struct enqueue *specs, size_t count);
 /* Puts the answer that r gives into the batch, which has what was enqueued. */
@@ -447,6 +458,16 @@ void embedded_idempotency_keep(struct embedded *b, const struct idempotency *onc
                                const struct reply *r);
 /* A copy in the arena; NULL of NULL. */
 const struct idempotency *embedded_idempotency_own(struct arena *a, const struct idempotency *once);
+
+/* embedded_answers.c */
+/* Of an entry that is put or deleted: what is counted if it is an answer. */
+void embedded_answers_put(struct embedded *b, const struct kv_entry *e);
+void embedded_answers_drop(struct embedded *b, const struct kv_entry *e);
+/* A new answer is made brief, in the arena, if there is by far no room for it. */
+void embedded_answers_fit(const struct embedded *b, struct kv_entry *e, struct arena *a);
+/* Makes some of the oldest brief, if all together are too much; *more if others are left. */
+NODISCARD struct err embedded_answers_shorten(struct embedded *b, bool *more);
+NODISCARD struct err embedded_answers_recover(struct embedded *b);
 
 /* embedded_kv.c */
 /* In the arena; its version is 0 if there is no such entry, or its time is over. */
@@ -460,7 +481,7 @@ NODISCARD struct err embedded_kv_recover(struct embedded *b);
 /* To be called when the turn that was being built is on its way. */
 void embedded_kv_sealed(struct embedded *b);
 /* Deletes some of what has expired; *more if some is left. */
-NODISCARD struct err embedded_kv_expire(struct embedded *b, bool *more);
+NODISCARD struct err embedded_kv_tidy(struct embedded *b, bool *more);
 /* When there may be something to delete; false: that is not known yet. */
 bool embedded_kv_due(const struct embedded *b, instant *at);
 

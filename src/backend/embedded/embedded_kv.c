@@ -75,8 +75,10 @@ static struct err load(struct embedded *b, struct str space, struct str key, str
 
 static void drop(struct embedded *b, const struct kv_entry *stored)
 {
-    if (stored->version)
-        record_delete_kv(&b->building->batch, stored);
+    if (!stored->version)
+        return;
+    record_delete_kv(&b->building->batch, stored);
+    embedded_answers_drop(b, stored);
 }
 
 static instant sooner(instant a, instant b)
@@ -96,6 +98,7 @@ static void put(struct embedded *b, struct kv_entry *e)
     note_key(t, record_kv_key(e->space, e->key, room));
     b->kv.due = sooner(b->kv.due, e->expires);
     b->kv.due_unsealed = sooner(b->kv.due_unsealed, e->expires);
+    embedded_answers_put(b, e);
 }
 
 void embedded_kv_keep(struct embedded *b, struct kv_entry *e)
@@ -452,16 +455,24 @@ static struct err expire_some(struct embedded *b, struct store_cursor *c, bool *
     return err_none();
 }
 
-struct err embedded_kv_expire(struct embedded *b, bool *more)
+static struct err expire_due(struct embedded *b, bool *more)
 {
-    instant due;
-    *more = false;
-    if (!embedded_kv_due(b, &due) || due.ms > b->now.ms)
-        return err_none();
     struct store_cursor *c = store_cursor_new(b->env.store);
     struct err err = expire_some(b, c, more);
     struct err read = store_cursor_free(c, b->env.store);
     return err.code == ERR_OK ? read : err;
+}
+
+struct err embedded_kv_tidy(struct embedded *b, bool *more)
+{
+    instant due;
+    bool more_answers = false;
+    *more = false;
+    if (embedded_kv_due(b, &due) && due.ms <= b->now.ms)
+        TRY(expire_due(b, more));
+    TRY(embedded_answers_shorten(b, &more_answers));
+    *more |= more_answers;
+    return err_none();
 }
 
 /* --- recovery --- */
@@ -486,5 +497,6 @@ struct err embedded_kv_recover(struct embedded *b)
     TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
     if (found)
         TRY(record_read_kv_newest(buf_view(&b->scratch), &b->kv.newest));
+    TRY(embedded_answers_recover(b));
     return recover_due(b, store_cursor_new(b->env.store));
 }
