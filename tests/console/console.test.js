@@ -445,6 +445,33 @@ describe('acting', () => {
     });
 });
 
+describe('a job', () => {
+    it('shows_in_order_which_policies_judge_its_failures', async (t) => {
+        const server = new Server();
+        t.after(() => server.clean());
+        await server.start();
+        for (const name of ['of-queue', 'of-job'])
+            await ok(server.request('PUT', `/retry-policies/${name}`, { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+                metadata: { name }, spec: { rules: [{ action: 'Retry', onConditions: ['Evicted'] }] } }));
+        await ok(server.request('PUT', '/queues/q', { retry_policies: ['of-queue'] }));
+        const judged = await enqueue(server, { queue: 'q', retry_policies: ['of-job'] });
+        const plain = await enqueue(server, { queue: 'plain' });
+        const page = await visit(t, server, MODES.desk);
+        const shown = () => page.run(() => [...document.querySelectorAll('.judges a')].map((a) => a.hash));
+        await page.open(`#/job/${judged.id}`);
+        await untilText(page, /retry policies are not enabled; they would be of-queue, then of-job/);
+        assert.deepEqual(await shown(), ['#/policies/of-queue', '#/policies/of-job']);
+        assert.deepEqual(await page.accessibility(), []);
+        await page.open(`#/job/${plain.id}`);
+        await untilText(page, /its own backoff and limit: retry policies are not enabled/);
+        assert.deepEqual(await shown(), []);
+        await ok(server.request('PUT', '/settings/retry', { enabled: true }));
+        await page.open(`#/job/${judged.id}`);
+        await page.until("document.querySelectorAll('.judges a').length === 2 && !document.querySelector('.judges p')");
+        await page.close();
+    });
+});
+
 describe('a group of failures', () => {
     it('says_who_decided_and_how_much_of_the_budget_is_burnt', async (t) => {
         const server = new Server();

@@ -119,11 +119,19 @@ function progress(job) {
     return h('span', null, value, ` ${typeof p.value === 'number' ? `${Math.round(p.value * 100)} %` : ''} ${p.note ?? ''}`);
 }
 
-function about(job) {
+// The retry policies in the order in which they are asked, if any are; who judges, in words, where that says more.
+function judges({ retry_policies: names, judged_by: words }) {
+    const link = (name) => (may('listRetryPolicies') ? h('a', { href: `#/policies/${encodeURIComponent(name)}` }, name) : name);
+    return words && h('div', { class: 'judges' }, words !== names.join(', then ') && h('p', null, words),
+        names.length > 0 && h('ol', null, names.map((name) => h('li', null, link(name)))));
+}
+
+function about(job, explanation) {
     return h('section', { class: 'card', 'aria-labelledby': 'about' }, h('h2', { id: 'about' }, 'The job'), facts([
         ['queue', h('a', { href: `#/queue/${encodeURIComponent(job.queue)}` }, job.queue)], ['type', job.type],
         ['priority', String(job.priority)], ['enqueued', time(enqueuedAt(job.id))], ['ready', time(job.ready_at)],
         ['attempts', String(job.attempts)], ['resolution', job.resolution], ['decided', job.reason],
+        ['failures judged by', judges(explanation)],
         ['progress', progress(job)], ['concurrency key', job.concurrency_key], ['group', job.group],
         ['alias', job.alias], ['gang', job.gang && `${job.gang.id} (${number(job.gang.members ?? 0)} of ${number(job.gang.cardinality)})`],
         ['deleted', job.purge_at && time(job.purge_at)],
@@ -163,5 +171,5 @@ export async function job([id], params, signal) {
     return h('section', { class: 'view job' },
         heading(it.type, badge(it.status), h('code', { class: 'id' }, it.id), actions(it)),
         h('div', { class: 'columns' }, h('div', null, why(explanation), life(it, inOrder, explanation),
-            runList(inOrder, errors.errors ?? [])), h('div', null, about(it))));
+            runList(inOrder, errors.errors ?? [])), h('div', null, about(it, explanation))));
 }
