@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Prints the documents that are generated from tables of the program, so that they cannot
- * contradict it: gendocs lifecycle | errors | settings | build-settings. Further, gendocs
+ * contradict it: gendocs lifecycle | culprits | errors | settings |
+ * build-settings. Further, gendocs
  * vocabulary prints the words of those tables that handwritten documents repeat, which
  * tools/vocabulary.py compares; and gendocs routes prints the table of endpoints, from which
  * tools/openapi.py makes docs/openapi.json. */
@@ -17,6 +18,7 @@
 #include "access/rights.h"
 #include "api/api.h"
 #include "api/api_words.h"
+#include "core/culprit.h"
 #include "core/lifecycle.h"
 
 #define GENERATED(source)                                                                          \
@@ -151,6 +153,64 @@ static void write_settings(struct buf *b)
     options_markdown(b, settings_command.options);
 }
 
+/* --- culprits --- */
+
+static const char *quoted(const char *kind, const char *name)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "%s `%s`", kind, name);
+    return text;
+}
+
+static const char *exception(enum outcome o)
+{
+    return quoted("exception", job_outcome_name(o));
+}
+
+static const char *condition_name(enum condition c)
+{
+    return quoted("condition", job_condition_name(c));
+}
+
+static void write_culprits(struct buf *b)
+{
+    buf_lit(b, "# Whose fault a failure was\n\n");
+    buf_lit(b, GENERATED("src/core/culprits.def and src/core/culprit_signs.def"));
+    buf_lit(b,
+            "Every run that failed, and every one that ended without a word of its worker, has a\n"
+            "`culprit` and, as `culprit_evidence`, a sentence that says how that is known. Runs,\n"
+            "errors and events show both. Runs of versions that did not know culprits have none,\n"
+            "nor have runs that were given back or canceled.\n\n"
+            "| Culprit | Meaning |\n|---|---|\n");
+    for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++)
+        buf_print(b, "| `%s` | %s |\n", culprit_name((enum culprit)c),
+                  culprit_sentence((enum culprit)c));
+    buf_lit(b,
+            "\n## How it is found\n\n"
+            "The first of these that says anything counts:\n\n"
+            "1. what the report of the failure names as `culprit`, with its "
+            "`culprit_evidence`;\n"
+            "2. the exception that it reports;\n"
+            "3. its `condition`, or that of the first container that failed;\n"
+            "4. a failure `category` with the name of a culprit, which the\n"
+            "   [failure categories](policies.md#failure-categories) may give by your rules;\n"
+            "5. the signal that ended the process, or an exit code of 128 and more;\n"
+            "6. its exit code, by the names of `sysexits.h`;\n"
+            "7. otherwise it is the `job`.\n\n"
+            "A worker that falls silent is to blame itself (`worker`), unless its lease ran out\n"
+            "while the server was away (`server`). Of a run that ends because another member of\n"
+            "its gang failed it is the `gang`, of one whose job's deadline came the `deadline`.\n"
+            "\n| Sign | Culprit | Evidence |\n|---|---|---|\n");
+#define SIGN(sign, id, evidence)                                                                   \
+    buf_print(b, "| %s | `%s` | %s |\n", sign, culprit_name(CULPRIT_##id), evidence);
+#define EXCEPTION(outcome, id, evidence)   SIGN(exception(OUTCOME_##outcome), id, evidence)
+#define CONDITION(condition, id, evidence) SIGN(condition_name(CONDITION_##condition), id, evidence)
+#define SIGNAL(number, name, id, evidence)                                                         \
+    SIGN("signal " name ", exit code 128 + " #number, id, evidence)
+#define EXIT(code, id, evidence) SIGN("exit code " #code, id, evidence)
+#include "core/culprit_signs.def"
+}
+
 /* --- vocabulary --- */
 
 /* A line for each table: its name, and its words. */
@@ -166,6 +226,7 @@ static void write_vocabulary(struct buf *b)
         {"outcome", &api_outcome_words},
         {"resolution", &api_resolution_words},
         {"condition", &api_condition_words},
+        {"culprit", &api_culprit_words},
         {"decided_by", &api_decider_words},
         {"unique_while", &api_unique_words},
         {"when", &api_when_words},
@@ -193,9 +254,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*write)(struct buf *b);
     } documents[] = {{"lifecycle", write_lifecycle},   {"errors", write_errors},
-                     {"settings", write_settings},     {"rights", write_rights},
-                     {"build-settings", write_builds}, {"vocabulary", write_vocabulary},
-                     {"routes", api_write_routes}};
+                     {"culprits", write_culprits},     {"settings", write_settings},
+                     {"rights", write_rights},         {"build-settings", write_builds},
+                     {"vocabulary", write_vocabulary}, {"routes", api_write_routes}};
     for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
         if (strcmp(argv[1], documents[i].name) != 0)
             continue;
@@ -205,6 +266,7 @@ int main(int argc, char **argv)
         buf_fini(&b);
         return written ? 0 : 1;
     }
-    fprintf(stderr, "usage: gendocs lifecycle|errors|settings|build-settings|vocabulary|routes\n");
+    fprintf(stderr,
+            "usage: gendocs lifecycle|culprits|errors|settings|build-settings|vocabulary|routes\n");
     return 2;
 }

@@ -30,6 +30,8 @@ TABLE_OF = {
     "exception": "outcome",
     "condition": "condition",
     "FailureCondition": "condition",
+    "culprit": "culprit",
+    "Culprit": "culprit",
     "decided_by": "decided_by",
     "unique_while": "unique_while",
     "when": "when",
@@ -82,6 +84,7 @@ LISTS = [
     ("docs/api.md", r"\n- `when`: (.*?)\n- ", TEXT, "when"),
     ("docs/api.md", r"\| `decided_by` \| .*?: (.*?) \|\n", TEXT, "decided_by"),
     ("docs/api.md", r"`condition` \((.*?)\)", TEXT, "condition", "LeaseExpired"),
+    ("docs/api.md", r"`culprit` \((.*?)\)", TEXT, "culprit"),
     ("docs/policies.md", r"\| `onConditions` \| a list of (.*?) \|", TEXT, "condition"),
 ]
 

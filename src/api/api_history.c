@@ -36,8 +36,9 @@ static struct run own_run(const struct run *from, struct arena *a)
 {
     struct run run = *from;
     struct failure *f = &run.failure;
-    struct str *const texts[] = {&run.reason,  &f->message,     &f->error_type,         &f->node,
-                                 &f->category, &f->subcategory, &f->termination_message};
+    struct str *const texts[] = {
+        &run.reason,  &f->message,     &f->error_type,          &f->node,
+        &f->category, &f->subcategory, &f->termination_message, &f->culprit_evidence};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = arena_copy(a, *texts[i]);
     struct container_result *list = arena_get(a, f->container_count * sizeof *list + 1);

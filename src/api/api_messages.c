@@ -31,6 +31,7 @@ static struct job_event copy_event(struct arena *a, const struct job_event *ev)
     copy.type = arena_copy(a, ev->type);
     copy.worker = arena_copy(a, ev->worker);
     copy.reason = arena_copy(a, ev->reason);
+    copy.culprit_evidence = arena_copy(a, ev->culprit_evidence);
     copy.group = arena_copy(a, ev->group);
     copy.artifact = arena_copy(a, ev->artifact);
     copy.ruling.policy = arena_copy(a, ev->ruling.policy);

@@ -7,6 +7,8 @@
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/array.h"
+#include "base/utf8.h"
+#include "core/culprit.h"
 
 /* A report of no more than which run it is about and what the worker leaves with the job. */
 struct report_body {
@@ -238,6 +240,26 @@ static struct err read_exception(struct json_cursor *c, struct arena *a, void *o
                     (int)(name.len < 64 ? name.len : 64), name.at);
 }
 
+static struct err read_culprit(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str name;
+    TRY(field_text(c, a, &name));
+    if (culprit_parse(name, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE,
+                    "job, input, worker, node, cluster, access, dependency, disruption, gang, "
+                    "server, deadline or unknown, not '%.*s'",
+                    (int)(name.len < 32 ? name.len : 32), name.at);
+}
+
+static struct err read_evidence(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *evidence = out;
+    TRY(field_text(c, a, evidence));
+    evidence->len = utf8_whole(*evidence, CULPRIT_EVIDENCE_MAX);
+    return err_none();
+}
+
 static const struct field failure_table[] = {
     {"message", true, field_text, REPORT(failure.message), .doc = "string"},
     {"error_type", false, field_text, REPORT(failure.error_type), true, "string"},
@@ -251,6 +273,11 @@ static const struct field failure_table[] = {
      "string "
      "(worker-shutdown|intermittent-task|malformed-payload|resource-unavailable|internal-error|"
      "superseded): it was not the work that failed"},
+    {"culprit", false, read_culprit, REPORT(failure.culprit), true,
+     "string (job|input|worker|node|cluster|access|dependency|disruption|gang|server|deadline|"
+     "unknown): whose fault it was; without it conditions, exit codes and the like tell"},
+    {"culprit_evidence", false, read_evidence, REPORT(failure.culprit_evidence), true,
+     "string: how that is known, a sentence; the first $ bytes are kept", CULPRIT_EVIDENCE_MAX},
     {"node", false, api_field_label, REPORT(failure.node), true, "string 0..$: where it ran",
      JOB_NAME_MAX},
     {"termination_message", false, field_text, REPORT(failure.termination_message), true, "string"},
@@ -275,6 +302,13 @@ static const struct field failure_table[] = {
 };
 const struct api_body api_failure_body = {.name = "Failure", API_FIELDS(failure_table)};
 
+static struct err check_culprit(const struct failure *f)
+{
+    if (f->culprit_evidence.len && !f->culprit)
+        return err_make(ERR_UNPROCESSABLE, "culprit_evidence: only with culprit");
+    return err_none();
+}
+
 struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct failure_report *out)
 {
@@ -283,7 +317,7 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
     if (body.containers.given)
         TRY(read_containers(a, arena, &body));
     *out = body.report;
-    return err_none();
+    return check_culprit(&out->failure);
 }
 
 static struct err check_grace(const struct failure_report *r)
@@ -316,6 +350,7 @@ static struct err decode_failure(struct api *a, const struct api_request *r, str
     if (body->containers.given)
         TRY(read_containers(a, r->http->arena, body));
     TRY(check_grace(&body->report));
+    TRY(check_culprit(&body->report.failure));
     return api_decode_news(a, r->http->arena, &body->left);
 }
 

@@ -2,6 +2,7 @@
 #include "api/api_words.h"
 
 #include "core/budgets.h"
+#include "core/culprit.h"
 #include "core/depend.h"
 #include "core/explain.h"
 #include "core/job.h"
@@ -32,6 +33,8 @@ WORDS(outcome, OUTCOME_COUNT, job_outcome_name((enum outcome)i))
 WORDS(resolution, RESOLUTION_COUNT, job_resolution_name((enum resolution)i), .name = "Resolution",
       .doc = "why a job is dead")
 WORDS(condition, CONDITION_COUNT, job_condition_name((enum condition)i))
+WORDS(culprit, CULPRIT_COUNT, culprit_name((enum culprit)i), .name = "Culprit",
+      .doc = "whose fault a failure is; see docs/culprits.md")
 WORDS(decider, DECIDER_COUNT, verdict_decider_name((enum decider)i))
 WORDS(unique, UNIQUE_COUNT, job_unique_name((enum unique)i))
 WORDS(when, DEPEND_WHENS, depend_when_name((enum depend_when)i))

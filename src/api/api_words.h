@@ -9,6 +9,6 @@
 extern const struct shape_words api_status_words, api_event_words, api_cause_words,
     api_outcome_words, api_resolution_words, api_condition_words, api_decider_words,
     api_unique_words, api_when_words, api_death_words, api_fallback_words, api_obstacle_words,
-    api_error_words, api_strategy_words;
+    api_error_words, api_strategy_words, api_culprit_words;
 
 #endif

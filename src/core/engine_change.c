@@ -164,7 +164,10 @@ static struct run pending_run(const struct job *job, instant now, enum status fr
         .outcome = event == EVENT_CANCEL ? OUTCOME_CANCELED : OUTCOME_DEADLINE,
         .retry_at = INSTANT_NONE,
         .reason = job->state.reason,
-        .failure = {.run_time = {-1}},
+        .failure = {.run_time = {-1},
+                    .culprit = event == EVENT_OVERRUN ? CULPRIT_DEADLINE : CULPRIT_NONE,
+                    .culprit_evidence =
+                        event == EVENT_OVERRUN ? STR(DEADLINE_EVIDENCE) : (struct str){0}},
     };
 }
 

@@ -118,6 +118,10 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
 {
     struct job_event ev = *what;
     struct arena scratch = {0};
+    if (ev.ended) {
+        ev.culprit = ev.ended->failure.culprit;
+        ev.culprit_evidence = ev.ended->failure.culprit_evidence;
+    }
     ev.to = lifecycle_move(ev.from, ev.event);
     engine_total_move(e, ev.from, ev.removed ? STATUS_GONE : ev.to);
     if (ev.type.len == 0) {

@@ -156,7 +156,8 @@ static void recall_others(struct engine *e, instant now, struct gang *g, instant
         o->live = false;
         g->live--;
         l->ready_at = instant_max(l->ready_at, ready_at);
-        engine_return(e, now, l, OUTCOME_GANG, "another member of its gang is retried");
+        engine_return(e, now, l, OUTCOME_GANG, CULPRIT_GANG,
+                      "another member of its gang is retried");
     }
 }
 

@@ -665,6 +665,7 @@ struct run_abort {
     enum resolution resolution;
     enum outcome outcome;
 };
+#define DEADLINE_EVIDENCE "the job's deadline came before it had ended"
 /* Ends a job in flight for good, other than by a report of its worker. s has the reason, and is the
  * job's state afterwards. */
 void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_state *s,
@@ -679,9 +680,10 @@ void engine_grace_clear(struct job_extras *x);
 /* Ends a run whose stream has broken: the job is ready again or, if it lost too many workers,
  * dead. */
 void engine_lose(struct engine *e, instant now, struct live *l);
-/* Records the end of a run whose attempt does not count, and lets the job wait again. */
+/* Records the end of a run whose attempt does not count, and lets the job wait again. The reason is
+ * also the evidence against the culprit, if there is one. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
-                   const char *reason);
+                   enum culprit culprit, const char *reason);
 
 #include "core/engine_lease.h" /* these need all of the above */
 #include "core/engine_repeat.h"

@@ -155,14 +155,17 @@ static void announce_cut_off(struct engine *e, instant now, const struct job *jo
 
 static struct run cut_off_run(const struct restored_take *r, instant now, const struct job *job)
 {
-    return (struct run){.index = r->take.run,
-                        .ready_at = engine_ready_since(job, r->at),
-                        .taken_at = r->at,
-                        .lease_end = INSTANT_NONE,
-                        .ended_at = now,
-                        .outcome = OUTCOME_LOST,
-                        .retry_at = INSTANT_NONE,
-                        .failure = {.run_time = {-1}}};
+    return (struct run){
+        .index = r->take.run,
+        .ready_at = engine_ready_since(job, r->at),
+        .taken_at = r->at,
+        .lease_end = INSTANT_NONE,
+        .ended_at = now,
+        .outcome = OUTCOME_LOST,
+        .retry_at = INSTANT_NONE,
+        .failure = {.run_time = {-1},
+                    .culprit = CULPRIT_SERVER,
+                    .culprit_evidence = STR("the server stopped while a worker held it")}};
 }
 
 /* Records the lost run, and lets the job wait again. */

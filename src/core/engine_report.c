@@ -7,6 +7,7 @@
 #include "base/must.h"
 #include "base/utf8.h"
 #include "core/categorize.h"
+#include "core/culprit.h"
 #include "core/engine_internal.h"
 #include "core/history.h"
 #include "core/job_fields.h"
@@ -123,6 +124,12 @@ static struct job_state state_of(const struct live *l)
     };
 }
 
+static void blame(struct run *run, enum culprit culprit, struct str evidence)
+{
+    run->failure.culprit = culprit;
+    run->failure.culprit_evidence = evidence;
+}
+
 static struct job_extent extent_of(const struct live *l)
 {
     return (struct job_extent){.has_state = l->has_state,
@@ -199,6 +206,8 @@ void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_
     changed.extras = s->extras;
     changed.extras.returned_at = now;
     struct run run = engine_run_of(e, l, now, how->outcome, s->reason);
+    if (how->outcome == OUTCOME_DEADLINE)
+        blame(&run, CULPRIT_DEADLINE, STR(DEADLINE_EVIDENCE));
     span retention = engine_retention_dead(e, l->queue, l->dead_retention);
     finish(e, now, l, how->event, &changed, &run, NULL, retention);
     *s = changed;
@@ -393,6 +402,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     if (failure.node.len == 0)
         failure.node = job->state.extras.node;
     name_category(e, &failure, a);
+    culprit_judge(&failure, outcome, false, a);
     struct verdict_request request = {.job = job,
                                       .outcome = outcome,
                                       .failure = &failure,
@@ -479,6 +489,7 @@ static void expire(struct engine *e, instant now, struct live *l, struct job *jo
     job->state = state_of(l);
     failure.node = job->state.extras.node;
     name_category(e, &failure, a);
+    culprit_judge(&failure, OUTCOME_EXPIRED, l->lapsed, a);
     struct verdict_request request = {
         .job = job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
     struct verdict v = decide(e, now, l->queue, &request, a);
@@ -505,7 +516,7 @@ static void return_unconfirmed(struct engine *e, instant now, struct live *l)
 {
     const char *why = l->restored ? "the server was started again before its worker said anything"
                                   : "the claim ran out before its worker said anything";
-    engine_return(e, now, l, OUTCOME_EXPIRED, why);
+    engine_return(e, now, l, OUTCOME_EXPIRED, l->restored ? CULPRIT_SERVER : CULPRIT_WORKER, why);
 }
 
 struct err engine_expire(struct engine *e, instant now, struct live *l)
@@ -554,7 +565,7 @@ static uint32_t losses_after(const struct live *l, enum outcome outcome)
 }
 
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
-                   const char *reason)
+                   enum culprit culprit, const char *reason)
 {
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
@@ -568,6 +579,8 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
     struct run run = engine_run_of(e, l, now, outcome, s.reason);
+    if (culprit)
+        blame(&run, culprit, str_from(reason));
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
@@ -592,7 +605,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     bool counts = instant_diff(now, l->taken_at).ms >= e->settings.lost_worker_min_held.ms;
     l->losses += counts;
     if (!counts || !verdict_is_poison(e->settings.lost_worker_limit, l->losses)) {
-        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+        engine_return(e, now, l, OUTCOME_LOST, CULPRIT_WORKER, "the worker's stream closed");
         return;
     }
     struct job_state s = state_of(l);
@@ -601,6 +614,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
     struct run run = engine_run_of(e, l, now, OUTCOME_LOST, s.reason);
+    blame(&run, CULPRIT_WORKER, STR("the worker's stream closed"));
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
            engine_retention_dead(e, l->queue, l->dead_retention));
 }
@@ -609,7 +623,7 @@ void engine_stop_run(struct engine *e, instant now, struct id id)
 {
     struct live *l = idmap_get(&e->live, id);
     if (l)
-        engine_return(e, now, l, OUTCOME_LOST, "its worker was stopped");
+        engine_return(e, now, l, OUTCOME_LOST, CULPRIT_DISRUPTION, "its worker was stopped");
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref, struct str why)
@@ -628,7 +642,7 @@ struct err engine_snooze(struct engine *e, instant now, struct run_ref ref, stru
     int n = (int)utf8_whole(why, WHY_MAX);
     snprintf(words, sizeof words, "the worker gave it back%s%.*s%s", n ? ": " : "", n, why.at,
              (size_t)n < why.len ? "..." : "");
-    engine_return(e, now, l, OUTCOME_RETURNED, words);
+    engine_return(e, now, l, OUTCOME_RETURNED, CULPRIT_NONE, words);
     return err_none();
 }
 

@@ -176,7 +176,7 @@ void engine_taker_close(struct engine *e, instant now, struct taker *t, enum tak
     }
     while (!list_is_empty(&t->held))
         engine_return(e, now, LIST_OF(t->held.next, struct live, held), OUTCOME_LOST,
-                      "the server stopped while a worker held it");
+                      CULPRIT_SERVER, "the server stopped while a worker held it");
     free_taker(e, t);
 }
 

@@ -12,6 +12,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/job.h"
 #include "core/lifecycle.h"
 
 /* What a verdict on a failure came from. These numbers are on disk. */
@@ -56,7 +57,9 @@ struct job_event {
                         * none. Not kept in the log */
     struct str worker; /* of the run */
     struct str reason; /* in words, or empty */
-    struct ruling ruling; /* of a failure */
+    enum culprit culprit;        /* of the run that ended, if somebody is to blame */
+    struct str culprit_evidence; /* how that is known, a sentence */
+    struct ruling ruling;        /* of a failure */
     struct str group; /* that the event is about, or that its job is in; only the first is kept */
     int32_t priority; /* of the job from then on; negative: it is not known */
     int32_t old_priority; /* of a change of it. Kept only of that */

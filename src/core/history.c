@@ -45,9 +45,11 @@ struct failure history_cut(const struct failure *f, struct arena *a)
     struct failure out = {.exit_code = f->exit_code,
                           .signal = f->signal,
                           .run_time = f->run_time,
-                          .condition = f->condition};
+                          .condition = f->condition,
+                          .culprit = f->culprit};
     out.category = cut(f->category, &room);
     out.subcategory = cut(f->subcategory, &room);
+    out.culprit_evidence = cut(f->culprit_evidence, &room);
     out.error_type = cut(f->error_type, &room);
     out.node = cut(f->node, &room);
     out.termination_message = cut(f->termination_message, &room);

@@ -238,6 +238,15 @@ enum condition {
     CONDITION_COUNT
 };
 
+/* Whose fault a failure is (core/culprit.h). These numbers are on disk. */
+enum culprit {
+    CULPRIT_NONE, /* nothing failed, or it was not recorded */
+#define CULPRIT(id, name, sentence) CULPRIT_##id,
+#include "core/culprits.def"
+#undef CULPRIT
+    CULPRIT_COUNT
+};
+
 /* One container of a pod that failed. */
 struct container_result {
     struct str name;
@@ -260,6 +269,8 @@ struct failure {
     struct str termination_message;   /* of the process as a whole */
     struct str category, subcategory; /* given by the worker or a categorizer */
     struct str hint;                  /* of the categorizer: what to do about it */
+    enum culprit culprit;             /* named by the worker, or judged by core/culprit.h */
+    struct str culprit_evidence;      /* how that is known, a sentence */
     struct str pod_error;             /* why the cluster could not run it */
     const struct str *pod_events;     /* what it said of the pod: "FailedMount: ..." */
     size_t pod_event_count;

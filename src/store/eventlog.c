@@ -6,13 +6,14 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 6; see store/writer.h for the parts.
+/* The bytes of version 7; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
  *   EVENT   byte event, byte flags (FLAG_…), byte texts that are the same as in the event before
  *           (bit 0 queue, 1 type, 2 worker, 3 reason; 4 priority: the same as in the newest event
- *           that tells one, or it tells none; 5 traceparent), byte n: how many leading bytes the id
+ *           that tells one, or it tells none; 5 traceparent; 6, of no text: a culprit follows),
+ *           byte n: how many leading bytes the id
  *           shares with the one before, 16 - n bytes: the others, zigzag ms since the event
  *           before, those of queue, type, worker and reason that are not the same, as texts;
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
@@ -22,17 +23,17 @@
  *           jobs; of a change of the priority varint the one before; of a beginning varint the ms
  *           to the end of the lease + 1, or 0; of what tells it varint how many runs had begun; of
  *           a file text its name; unless it is the same varint the priority; unless it is the
- *           same text the traceparent
+ *           same text the traceparent; at last byte culprit, text evidence against it
  *
  * Version 1 has no FLAG_DECIDER, version 2 no events of groups, version 3 no changes of
  * priorities. Version 4 has no priority but that of a change, behind the one before, and nothing of
  * leases, numbers of runs, files, progress and changes of the priority of a group. Version 5 has no
- * traceparent.
+ * traceparent, version 6 no culprit.
  *
  * Before the first event of a record all texts are empty and the id and the priority are 0. The
  * status after an event follows from the event and the status before. */
 
-#define VERSION 6
+#define VERSION 7
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
@@ -60,6 +61,7 @@ enum { TEXT_QUEUE, TEXT_TYPE, TEXT_WORKER, TEXT_REASON, TEXTS };
 #define SAME_TEXTS    ((1u << TEXTS) - 1)
 #define SAME_PRIORITY (1u << TEXTS)
 #define SAME_TRACE    (2u << TEXTS)
+#define HAS_CULPRIT   (4u << TEXTS)
 
 /* --- keys --- */
 
@@ -120,7 +122,8 @@ static unsigned flags_of(const struct job_event *ev)
 static size_t room_for(const struct job_event *ev)
 {
     return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
-           ev->ruling.policy.len + ev->group.len + ev->artifact.len + ev->traceparent.len;
+           ev->ruling.policy.len + ev->group.len + ev->artifact.len + ev->traceparent.len +
+           ev->culprit_evidence.len;
 }
 
 static void write_id(struct writer *out, struct id id, struct id before)
@@ -188,6 +191,8 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         same |= SAME_PRIORITY;
     if (str_eq(ev->traceparent, (struct str){w->bytes.at + w->trace.at, w->trace.len}))
         same |= SAME_TRACE;
+    if (ev->culprit)
+        same |= HAS_CULPRIT;
     writer_byte(&out, ev->event);
     writer_byte(&out, flags_of(ev));
     writer_byte(&out, same);
@@ -210,6 +215,10 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         writer_text(&out, ev->traceparent);
         w->trace.at = w->bytes.len + out.len - ev->traceparent.len;
         w->trace.len = ev->traceparent.len;
+    }
+    if (ev->culprit) {
+        writer_byte(&out, ev->culprit);
+        writer_text(&out, ev->culprit_evidence);
     }
     must(out.len <= room_for(ev));
     w->bytes.len += out.len;
@@ -407,9 +416,22 @@ static void read_trace(struct reader *r, unsigned version, unsigned same, struct
     ev->traceparent = text;
 }
 
+static void read_culprit(struct reader *r, unsigned same, struct job_event *ev)
+{
+    ev->culprit = CULPRIT_NONE;
+    ev->culprit_evidence = (struct str){0};
+    if (!(same & HAS_CULPRIT))
+        return;
+    ev->culprit = (enum culprit)reader_byte(r, "a culprit", CULPRIT_COUNT - 1);
+    ev->culprit_evidence = reader_text(r, "the evidence against it");
+    if (ev->culprit == CULPRIT_NONE)
+        reader_fault(r, "a culprit");
+}
+
 static unsigned known_same(unsigned version)
 {
-    return SAME_TEXTS | (version >= 5 ? SAME_PRIORITY : 0) | (version >= 6 ? SAME_TRACE : 0);
+    return SAME_TEXTS | (version >= 5 ? SAME_PRIORITY : 0) | (version >= 6 ? SAME_TRACE : 0) |
+           (version >= 7 ? HAS_CULPRIT : 0);
 }
 
 /* The version from which on there are such events. */
@@ -441,6 +463,7 @@ static void read_event(struct reader *r, unsigned version, int32_t *priority, st
     read_kind(r, version, ev);
     read_priority(r, version, same, priority, ev);
     read_trace(r, version, same, ev);
+    read_culprit(r, same, ev);
 }
 
 struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_event *ev)

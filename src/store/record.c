@@ -31,7 +31,8 @@
  *            message, text category, text subcategory, text hint, text pod error, varint count
  *            of pod events, then for each a text; varint count of containers, then for
  *            each: text name, byte 1 if it is an init container, zigzag exit code, text
- *            reason, text message, from version 3: zigzag signal, text log
+ *            reason, text message, from version 3: zigzag signal, text log; from version 4: byte
+ *            culprit, text evidence against it
  *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
@@ -62,7 +63,7 @@
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
-#define RUN_VERSION 3
+#define RUN_VERSION 4
 
 enum { BATCH_NONE, BATCH_OPEN, BATCH_CLOSED };
 
@@ -245,7 +246,7 @@ static void write_container(struct writer *w, const struct container_result *c)
 
 void record_write_failure(struct writer *w, const struct failure *f)
 {
-    must(f->condition < CONDITION_COUNT);
+    must(f->condition < CONDITION_COUNT && f->culprit < CULPRIT_COUNT);
     writer_text(w, f->message);
     writer_text(w, f->error_type);
     writer_text(w, f->backtrace);
@@ -265,6 +266,8 @@ void record_write_failure(struct writer *w, const struct failure *f)
     writer_varint(w, f->container_count);
     for (size_t i = 0; i < f->container_count; i++)
         write_container(w, &f->containers[i]);
+    writer_byte(w, f->culprit);
+    writer_text(w, f->culprit_evidence);
 }
 
 static void write_run(struct writer *w, const struct run *r)
@@ -458,7 +461,19 @@ static void read_events(struct reader *r, struct arena *a, struct failure *f)
         events[i] = reader_text(r, "pod event");
 }
 
-void record_read_failure(struct reader *r, bool logs, struct arena *a, struct failure *f)
+static void read_containers(struct reader *r, bool logs, struct arena *a, struct failure *f)
+{
+    /* A container takes at least 5 bytes: the rest of the record limits their number. */
+    f->container_count = reader_varint(r, "count of containers", reader_left(r) / 5);
+    if (f->container_count == 0)
+        return;
+    struct container_result *c = arena_zero(a, f->container_count * sizeof *c);
+    f->containers = c;
+    for (size_t i = 0; i < f->container_count && !r->bad; i++)
+        read_container(r, logs, &c[i]);
+}
+
+void record_read_failure(struct reader *r, unsigned version, struct arena *a, struct failure *f)
 {
     f->message = reader_text(r, "message");
     f->error_type = reader_text(r, "error type");
@@ -474,14 +489,11 @@ void record_read_failure(struct reader *r, bool logs, struct arena *a, struct fa
     f->hint = reader_text(r, "hint");
     f->pod_error = reader_text(r, "pod error");
     read_events(r, a, f);
-    /* A container takes at least 5 bytes: the rest of the record limits their number. */
-    f->container_count = reader_varint(r, "count of containers", reader_left(r) / 5);
-    if (f->container_count == 0)
+    read_containers(r, version >= 3, a, f);
+    if (version < 4)
         return;
-    struct container_result *c = arena_zero(a, f->container_count * sizeof *c);
-    f->containers = c;
-    for (size_t i = 0; i < f->container_count && !r->bad; i++)
-        read_container(r, logs, &c[i]);
+    f->culprit = (enum culprit)reader_byte(r, "culprit", CULPRIT_COUNT - 1);
+    f->culprit_evidence = reader_text(r, "evidence");
 }
 
 struct err record_read_run(struct str value, struct arena *a, struct run *run)
@@ -501,6 +513,6 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->grace_end.ms = (int64_t)reader_varint(&r, "grace_end", INT64_MAX);
     run->reason = reader_text(&r, "reason");
     run->failure = (struct failure){0};
-    record_read_failure(&r, version >= 3, a, &run->failure);
+    record_read_failure(&r, version, a, &run->failure);
     return record_finish(&r, "run");
 }

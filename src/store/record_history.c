@@ -6,7 +6,7 @@
 
 #include "store/record_parts.h"
 
-#define HISTORY_VERSION 3
+#define HISTORY_VERSION 4
 
 static void write_history(struct writer *w, const struct history_entry *h)
 {
@@ -53,7 +53,7 @@ static void read_failed(struct reader *r, unsigned version, struct arena *a,
     h->run.outcome = (enum outcome)reader_byte(r, "outcome", OUTCOME_COUNT - 1);
     h->run.reason = reader_text(r, "reason");
     h->run.attempt = h->job.state.attempts;
-    record_read_failure(r, version >= 3, a, &h->run.failure);
+    record_read_failure(r, version, a, &h->run.failure);
 }
 
 struct err record_read_history(struct str value, struct arena *a, struct history_entry *h)

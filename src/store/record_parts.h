@@ -103,7 +103,8 @@ void record_read_terms(struct reader *r, int64_t *retry_limit, struct curve *bac
 void record_write_job(struct writer *w, const struct job *job);
 /* As in RUN. The lists of containers and of events are in the arena. */
 void record_write_failure(struct writer *w, const struct failure *f);
-/* logs: containers have a signal and a log. */
-void record_read_failure(struct reader *r, bool logs, struct arena *a, struct failure *f);
+/* version: of RUN and of HISTORY alike; from 3 on containers have a signal and a log, from 4 on
+ * there is a culprit. */
+void record_read_failure(struct reader *r, unsigned version, struct arena *a, struct failure *f);
 
 #endif

@@ -480,6 +480,7 @@ describe('the errors of a job', () => {
         const error = {
             ...report, attempt: 1, run: 0, dequeued_at: job.dequeued_at,
             failed_at: failed.failed_at, reason: 'dead: no retries are allowed',
+            culprit: 'dependency', culprit_evidence: 'exit code 75, EX_TEMPFAIL: try again later',
         };
         assert.deepEqual(res.json.errors, [error]);
         assert.deepEqual((await server.get(`/jobs/${job.id}/errors/1`)).json, error);

@@ -107,6 +107,8 @@ static struct run full_run(void)
                     .subcategory = STR("s"),
                     .hint = STR("h"),
                     .pod_error = STR("pe"),
+                    .culprit = CULPRIT_NODE,
+                    .culprit_evidence = STR("ev"),
                     .pod_events = EVENTS,
                     .pod_event_count = 2,
                     .containers = CONTAINERS,
@@ -217,6 +219,8 @@ static void assert_same_run(const struct run *a, const struct run *b)
     assert_same(a->failure.subcategory, b->failure.subcategory);
     assert_same(a->failure.hint, b->failure.hint);
     assert_same(a->failure.pod_error, b->failure.pod_error);
+    assert_int_equal(a->failure.culprit, b->failure.culprit);
+    assert_same(a->failure.culprit_evidence, b->failure.culprit_evidence);
     assert_int_equal(a->failure.pod_event_count, b->failure.pod_event_count);
     for (size_t i = 0; i < a->failure.pod_event_count; i++)
         assert_same(a->failure.pod_events[i], b->failure.pod_events[i]);
@@ -580,23 +584,28 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 #define CONTAINERS_3    "02046d61696e009202094f4f4d4b696c6c6564016d12016c0169010000000000"
 #define GOLDEN_RUN_1    "0102027731" RUN_TO_CONTAINERS OLD_CONTAINERS
 #define GOLDEN_RUN_2    "020202773180d095ffbc31" RUN_TO_CONTAINERS OLD_CONTAINERS
-#define GOLDEN_RUN      "030202773180d095ffbc31" RUN_TO_CONTAINERS CONTAINERS_3
-#define GOLDEN_BARE_RUN "030000000000000000000000000000000000000000000000000000"
+#define GOLDEN_RUN_3    "030202773180d095ffbc31" RUN_TO_CONTAINERS CONTAINERS_3
+#define GOLDEN_RUN      "040202773180d095ffbc31" RUN_TO_CONTAINERS CONTAINERS_3 "04026576"
+#define GOLDEN_BARE_RUN "0400000000000000000000000000000000000000000000000000000000"
 #define GOLDEN_TAKES                                                                               \
     "0181d095ffbc31020123456789abcdeffedcba987654321000000000000000000100000000000000"             \
     "02ac02"
 
-static void check_old_run(const char *hex, bool has_ready_at)
+static void check_old_run(const char *hex, unsigned version)
 {
     char bytes[1024];
     size_t n = strlen(hex) / 2;
     struct arena memory = {0};
     struct run old = full_run(), run;
     struct container_result containers[] = {CONTAINERS[0], CONTAINERS[1]};
-    containers[0].signal = 0;
-    containers[0].log = (struct str){0};
+    if (version < 3) {
+        containers[0].signal = 0;
+        containers[0].log = (struct str){0};
+    }
     old.failure.containers = containers;
-    if (!has_ready_at)
+    old.failure.culprit = CULPRIT_NONE;
+    old.failure.culprit_evidence = (struct str){0};
+    if (version < 2)
         old.ready_at = INSTANT_NONE;
     for (size_t i = 0; i < n; i++)
         assert_int_equal(sscanf(&hex[2 * i], "%2hhx", (unsigned char *)&bytes[i]), 1);
@@ -608,8 +617,9 @@ static void check_old_run(const char *hex, bool has_ready_at)
 static void older_versions_of_a_run_are_read_still(void **state)
 {
     (void)state;
-    check_old_run(GOLDEN_RUN_1, false);
-    check_old_run(GOLDEN_RUN_2, true);
+    check_old_run(GOLDEN_RUN_1, 1);
+    check_old_run(GOLDEN_RUN_2, 2);
+    check_old_run(GOLDEN_RUN_3, 3);
 }
 
 static void the_newest_versions_have_these_bytes(void **state)

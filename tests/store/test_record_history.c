@@ -24,7 +24,11 @@ static struct history_entry failed(void)
                 .outcome = OUTCOME_FAILED,
                 .attempt = 2,
                 .reason = STR("why"),
-                .failure = {.message = STR("boom"), .exit_code = 137, .run_time = {-1}}},
+                .failure = {.message = STR("boom"),
+                            .exit_code = 137,
+                            .run_time = {-1},
+                            .culprit = CULPRIT_UNKNOWN,
+                            .culprit_evidence = STR("it was killed")}},
     };
 }
 
@@ -42,12 +46,13 @@ static struct str put(struct batch *b, uint64_t number, const struct history_ent
 #define FAILED_FROM_RUN                                                                            \
     "040203776879"                                                                                 \
     "04626f6f6d000092020000000000000000000000"
+#define CULPRIT "0c0d697420776173206b696c6c6564"
 
 static void failures_of_older_versions_are_read_still(void **state)
 {
     (void)state;
     static const char hex[] = "01" FAILED_TO_MEMORY FAILED_FROM_RUN;
-    char room[sizeof hex / 2 + 1];
+    char room[sizeof hex / 2 + 4];
     struct arena a = {0};
     struct history_entry back;
     assert_ok(record_read_history(records_from_hex(hex, room), &a, &back));
@@ -59,6 +64,10 @@ static void failures_of_older_versions_are_read_still(void **state)
     assert_ok(record_read_history(records_from_hex(second, room), &a, &back));
     assert_int_equal(back.job.options.when_no_policy, 2);
     assert_int_equal(back.job.options.cpu, 0);
+    static const char third[] = "03" FAILED_TO_MEMORY "02f403" FAILED_FROM_RUN;
+    assert_ok(record_read_history(records_from_hex(third, room), &a, &back));
+    assert_int_equal(back.job.options.cpu, 500);
+    assert_int_equal(back.run.failure.culprit, CULPRIT_NONE);
     arena_fini(&a);
 }
 
@@ -69,7 +78,7 @@ static void a_failure_has_these_bytes_and_is_read_back(void **state)
     struct arena a = {0};
     struct history_entry h = failed(), back;
     struct str value = put(&b, 0x0102, &h);
-    assert_hex(value, "03" FAILED_TO_MEMORY "02f403" FAILED_FROM_RUN);
+    assert_hex(value, "04" FAILED_TO_MEMORY "02f403" FAILED_FROM_RUN CULPRIT);
     assert_ok(record_read_history(value, &a, &back));
     assert_int_equal(back.job.options.when_no_policy, 2);
     assert_false(back.succeeded);
@@ -89,6 +98,8 @@ static void a_failure_has_these_bytes_and_is_read_back(void **state)
     assert_str(back.run.reason, "why");
     assert_str(back.run.failure.message, "boom");
     assert_int_equal(back.run.failure.exit_code, 137);
+    assert_int_equal(back.run.failure.culprit, CULPRIT_UNKNOWN);
+    assert_str(back.run.failure.culprit_evidence, "it was killed");
     arena_fini(&a);
     batch_fini(&b);
 }
@@ -101,7 +112,7 @@ static void a_success_has_these_bytes_and_is_read_back(void **state)
     struct history_entry h = failed(), back;
     h.succeeded = true;
     struct str value = put(&b, 1, &h);
-    assert_hex(value, "03010123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc31");
+    assert_hex(value, "04010123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc31");
     assert_ok(record_read_history(value, &a, &back));
     assert_true(back.succeeded && id_eq(back.job.id, ID));
     assert_int_equal(back.job.state.attempts, 2);
@@ -134,7 +145,7 @@ static void assert_parts_are_corrupt(const struct history_entry *h)
     memcpy(bytes, value.at, value.len);
     bytes[value.len] = 0;
     assert_code(record_read_history((struct str){bytes, value.len + 1}, &a, &back), ERR_CORRUPT);
-    bytes[0] = 4;
+    bytes[0] = 5;
     assert_code(record_read_history((struct str){bytes, value.len}, &a, &back), ERR_VERSION);
     arena_fini(&a);
     batch_fini(&b);

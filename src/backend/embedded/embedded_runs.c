@@ -35,7 +35,8 @@ static bool add_run(const struct runs_command *c, struct reply *r, const struct 
 static size_t bytes_of(const struct run *run)
 {
     const struct failure *f = &run->failure;
-    return f->message.len + f->backtrace.len + f->termination_message.len + f->pod_error.len;
+    return f->message.len + f->backtrace.len + f->termination_message.len + f->pod_error.len +
+           f->culprit_evidence.len;
 }
 
 /* The first that may be wanted. A failure counts as many attempts as there were runs, or fewer. */

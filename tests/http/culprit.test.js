@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Whose fault a failure was: in runs, errors and events, by reports and by what the server itself
+// sees, and after a restart.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { Server, assertError, notOn, queueName, until, useServer } = require('./harness');
+
+async function claimed(server, fields = {}) {
+    const queue = queueName();
+    const { id } = await server.enqueue({ queue, ...fields });
+    return { queue, id, ...await server.claimOne(queue) };
+}
+
+async function failed(server, report) {
+    const job = await claimed(server, { retry_limit: 0 });
+    const res = await server.post(`/jobs/${job.id}/failure`,
+        { message: 'it broke', token: job.token, ...report });
+    assert.equal(res.status, 200, res.text);
+    return job.id;
+}
+
+const culpritOf = ({ culprit, culprit_evidence: evidence }) => [culprit, evidence];
+
+describe('the culprit of a failure', () => {
+    const server = useServer();
+
+    it('is_who_its_reporter_names', async () => {
+        const said = { culprit: 'dependency', culprit_evidence: '503 from payments' };
+        const id = await failed(server, { ...said, exit_code: 1 });
+        const [run] = await server.runs(id);
+        assert.deepEqual(culpritOf(run), ['dependency', '503 from payments']);
+        const [error] = (await server.get(`/jobs/${id}/errors`)).json.errors;
+        assert.deepEqual(culpritOf(error), ['dependency', '503 from payments']);
+        const events = await server.history(`&job=${id}`);
+        assert.deepEqual(culpritOf(events.at(-1)), ['dependency', '503 from payments']);
+        assert.deepEqual(events.slice(0, -1).map(culpritOf),
+            events.slice(0, -1).map(() => [undefined, undefined]));
+        const [bare] = await server.runs(await failed(server, { culprit: 'access' }));
+        assert.deepEqual(culpritOf(bare), ['access', 'its worker says so']);
+    });
+
+    it('is_told_by_conditions_exceptions_categories_and_exit_codes', async () => {
+        for (const [report, culprit, words] of [
+            [{ condition: 'Preempted', grace_period_ms: 0 }, 'disruption', /Preempted/],
+            [{ condition: 'OOMKilled', exit_code: 137 }, 'job', /memory/],
+            [{ exception: 'malformed-payload' }, 'input', /payload/],
+            [{ category: 'node', exit_code: 1 }, 'node', /category/],
+            [{ exit_code: 143 }, 'disruption', /SIGTERM/],
+            [{ exit_code: 1 }, 'job', /exit code 1$/],
+            [{ error_type: 'TypeError' }, 'job', /by itself/],
+            [{ containers: [{ name: 'main', init: false, exit_code: 77 }] }, 'access', /EX_NOPERM/],
+        ]) {
+            const [run] = await server.runs(await failed(server, report));
+            assert.equal(run.culprit, culprit, JSON.stringify(report));
+            assert.match(run.culprit_evidence, words);
+        }
+    });
+
+    it('must_be_one_of_the_table_and_evidence_needs_one', async () => {
+        const job = await claimed(server);
+        const report = (fields) => server.post(`/jobs/${job.id}/failure`,
+            { message: 'm', token: job.token, ...fields });
+        assertError(await report({ culprit: 'boss' }), 400, 'bad_value', /culprit.*dependency/);
+        assertError(await report({ culprit_evidence: 'he was late' }), 422, 'unprocessable',
+            /only with culprit/);
+        assert.equal((await report({ culprit: 'unknown', culprit_evidence: 'é'.repeat(1000) }))
+            .status, 200);
+        const [run] = await server.runs(job.id);
+        assert.equal(run.culprit_evidence, 'é'.repeat(512), 'cut between characters');
+    });
+
+    it('is_nobody_where_nothing_failed', async () => {
+        const job = await claimed(server, { retention: { completed_ms: 60000 } });
+        await server.post(`/jobs/${job.id}/release`, { token: job.token });
+        const again = await server.claimOne(job.queue);
+        await server.post(`/jobs/${job.id}/success`, { token: again.token });
+        const runs = await server.runs(job.id);
+        assert.deepEqual(runs.map((r) => r.outcome), ['returned', 'completed']);
+        assert.ok(runs.every((r) => !('culprit' in r) && !('culprit_evidence' in r)));
+    });
+
+    it('is_the_worker_whose_stream_closed_or_whose_lease_ran_out', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        const taker = await server.take(`?queue=${queue}`);
+        await taker.next();
+        taker.close();
+        await server.claimConfirmed(queue, { lease_ms: 100 });
+        await server.claimOne(queue);
+        const runs = await server.runs(id);
+        assert.deepEqual(runs.slice(0, 2).map((r) => [r.outcome, ...culpritOf(r)]), [
+            ['worker-lost', 'worker', "the worker's stream closed"],
+            ['claim-expired', 'worker',
+                'condition LeaseExpired: its worker did not renew its lease'],
+        ]);
+    });
+
+    it('is_the_deadline_that_came', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, deadline: Date.now() + 1500 });
+        await server.claimOne(queue);
+        await until(async () => (await server.job(id)).status === 'dead', 'the deadline comes');
+        const [run] = await server.runs(id);
+        assert.deepEqual([run.outcome, run.culprit], ['deadline-exceeded', 'deadline']);
+    });
+
+    it('is_the_gang_of_those_whose_mate_failed', async () => {
+        const queue = queueName();
+        const gang = { id: queue, cardinality: 2 };
+        const ids = await server.enqueueMany([{ queue, gang }, { queue, gang }]);
+        const jobs = await server.claim({ queues: [queue], count: 2, wait_ms: 20000 });
+        assert.equal(jobs.length, 2);
+        await server.post(`/jobs/${jobs[0].id}/failure`,
+            { message: 'm', exit_code: 1, token: jobs[0].token });
+        const other = ids.find((id) => id !== jobs[0].id);
+        assert.equal((await server.runs(jobs[0].id))[0].culprit, 'job');
+        assert.deepEqual(culpritOf((await server.runs(other))[0]),
+            ['gang', 'another member of its gang is retried']);
+    });
+});
+
+describe('the culprit of a run that a stop of the server cut off', () => {
+    it('is_the_server', notOn('standby', 'the owner sees its workers leave'), async () => {
+        const server = new Server();
+        try {
+            await server.start();
+            const [held, stopped, killed] = [queueName(), queueName(), queueName()];
+            const { id } = await server.enqueue({ queue: held });
+            const unheard = await server.enqueue({ queue: killed });
+            const { id: cut } = await server.enqueue({ queue: stopped });
+            const taker = await server.take(`?queue=${held}`);
+            await taker.next();
+            await server.signal('SIGTERM');
+            await server.start();
+            assert.deepEqual(culpritOf((await server.runs(id))[0]),
+                ['server', 'the server stopped while a worker held it']);
+            await (await server.take(`?queue=${stopped}`)).next();
+            await server.claimOne(killed, { lease_ms: 100 });
+            await server.signal('SIGKILL');
+            await server.start();
+            assert.deepEqual(culpritOf((await server.runs(cut))[0]),
+                ['server', 'the server stopped while a worker held it']);
+            await server.claimOne(killed);
+            assert.deepEqual(culpritOf((await server.runs(unheard.id))[0]),
+                ['server', 'the server was started again before its worker said anything']);
+            assert.deepEqual(culpritOf((await server.runs(id))[0]),
+                ['server', 'the server stopped while a worker held it'], 'it is stored');
+        } finally {
+            await server.clean();
+        }
+    });
+});
