@@ -153,6 +153,14 @@ static void write_kind(struct writer *out, const struct job_event *ev)
         writer_text(out, ev->artifact);
 }
 
+static void write_culprit(struct writer *out, const struct job_event *ev)
+{
+    if (!ev->culprit)
+        return;
+    writer_byte(out, ev->culprit);
+    writer_text(out, ev->culprit_evidence);
+}
+
 static void write_rest(struct writer *out, const struct job_event *ev)
 {
     if (ev->run >= 0) {
@@ -183,7 +191,7 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
     size_t room = room_for(ev);
     struct writer out = writer_into(buf_room(&w->bytes, room), room);
     const struct str texts[TEXTS] = {ev->queue, ev->type, ev->worker, ev->reason};
-    unsigned same = 0;
+    unsigned same = ev->culprit ? HAS_CULPRIT : 0;
     for (unsigned i = 0; i < TEXTS; i++)
         if (str_eq(texts[i], (struct str){w->bytes.at + w->texts[i].at, w->texts[i].len}))
             same |= 1u << i;
@@ -191,8 +199,6 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         same |= SAME_PRIORITY;
     if (str_eq(ev->traceparent, (struct str){w->bytes.at + w->trace.at, w->trace.len}))
         same |= SAME_TRACE;
-    if (ev->culprit)
-        same |= HAS_CULPRIT;
     writer_byte(&out, ev->event);
     writer_byte(&out, flags_of(ev));
     writer_byte(&out, same);
@@ -216,10 +222,7 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         w->trace.at = w->bytes.len + out.len - ev->traceparent.len;
         w->trace.len = ev->traceparent.len;
     }
-    if (ev->culprit) {
-        writer_byte(&out, ev->culprit);
-        writer_text(&out, ev->culprit_evidence);
-    }
+    write_culprit(&out, ev);
     must(out.len <= room_for(ev));
     w->bytes.len += out.len;
     w->count++;
