@@ -2,12 +2,11 @@
 
 /* Budgets, and what jobs draw on them. */
 
-#include <stdio.h>
-
 #include "api/api_routes.h"
 #include "api/api_words.h"
 #include "base/array.h"
 #include "core/budgets.h"
+#include "wire/field_list.h"
 
 /* --- answers --- */
 
@@ -264,49 +263,44 @@ static struct err read_create(bool strict, struct binding_fields *f, struct aren
     return budgets_check_policy(&create->policy);
 }
 
-static struct err read_binding(bool strict, struct json_cursor *c, struct arena *arena,
-                               struct buf *text, struct budget_create *creates, size_t *count)
+/* What a job draws on, while it is read. */
+struct bindings {
+    bool strict;
+    struct arena *arena;
+    struct buf text;
+    size_t count;
+    struct budget_create *creates;
+    size_t create_count;
+};
+
+static struct err read_binding(void *ctx, struct json_cursor *c)
 {
+    struct bindings *l = ctx;
     struct binding_fields f = {.binding.cost = 1};
-    TRY(field_read_object(strict, c, arena, binding_table, COUNT(binding_table), &f));
-    if (budgets_has(buf_view(text), f.binding.key))
+    if (l->count++ == BUDGET_BINDINGS_MAX)
+        return err_make(ERR_TOO_MANY, "a job draws on at most %d budgets", BUDGET_BINDINGS_MAX);
+    TRY(field_read_object(l->strict, c, l->arena, binding_table, COUNT(binding_table), &f));
+    if (budgets_has(buf_view(&l->text), f.binding.key))
         return err_make(ERR_UNPROCESSABLE, "budget '%.*s' is named twice", NAME_ARG(f.binding.key));
-    budgets_bind(text, &f.binding);
+    budgets_bind(&l->text, &f.binding);
     if (!f.has_create)
         return err_none();
-    struct err err = read_create(strict, &f, arena, &creates[(*count)++]);
+    struct err err = read_create(l->strict, &f, l->arena, &l->creates[l->create_count++]);
     return err.code == ERR_OK ? err : field_in(err, "create_with");
-}
-
-static struct err read_bindings(bool strict, struct json_cursor *c, struct arena *arena,
-                                struct buf *text, struct budget_create *creates, size_t *count)
-{
-    TRY(json_enter_array(c));
-    for (size_t i = 0;; i++) {
-        bool more;
-        char where[32];
-        TRY(json_next_element(c, &more));
-        if (!more)
-            return err_none();
-        if (i == BUDGET_BINDINGS_MAX)
-            return err_make(ERR_TOO_MANY, "a job draws on at most %d budgets", BUDGET_BINDINGS_MAX);
-        snprintf(where, sizeof where, "[%zu]", i);
-        struct err err = read_binding(strict, c, arena, text, creates, count);
-        if (err.code != ERR_OK)
-            return field_in(err, where);
-    }
 }
 
 struct err api_decode_budgets(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct enqueue *spec)
 {
-    struct buf text = {0};
-    struct budget_create *creates = arena_get(arena, BUDGET_BINDINGS_MAX * sizeof *creates);
-    struct err err = read_bindings(a->strict, c, arena, &text, creates, &spec->budget_create_count);
+    struct bindings l = {.strict = a->strict, .arena = arena};
+    size_t count;
+    l.creates = arena_get(arena, BUDGET_BINDINGS_MAX * sizeof *l.creates);
+    struct err err = field_list(c, read_binding, &l, &count);
     if (err.code == ERR_OK)
-        spec->options.budgets = arena_copy(arena, buf_view(&text));
-    spec->budget_creates = creates;
-    buf_fini(&text);
+        spec->options.budgets = arena_copy(arena, buf_view(&l.text));
+    spec->budget_creates = l.creates;
+    spec->budget_create_count = l.create_count;
+    buf_fini(&l.text);
     return err;
 }
 

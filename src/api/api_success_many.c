@@ -3,13 +3,13 @@
 /* POST /jobs/success: many successes reported by one request. Each counts or not for itself. Jobs
  * of streams may be named by their ids alone, as Zizq's clients do. */
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "api/api_words.h"
 #include "base/array.h"
+#include "wire/field_list.h"
 
 #define SUCCESSES_MAX 100000 /* ids and jobs together */
 
@@ -96,32 +96,30 @@ static struct err read_ids(struct json_cursor *c, struct arena *a, struct succes
     }
 }
 
-static struct err read_job(const struct api *api, struct json_cursor *c, struct arena *a,
-                           struct success_list *l)
+struct job_reader {
+    const struct api *api;
+    struct arena *arena;
+    struct success_list *list;
+};
+
+static struct err read_job(void *ctx, struct json_cursor *c)
 {
+    const struct job_reader *r = ctx;
     struct success_fields f = {0};
-    TRY(field_read_object(api->strict, c, a, one_table, COUNT(one_table), &f));
+    TRY(check_room(r->list));
+    TRY(field_read_object(r->api->strict, c, r->arena, one_table, COUNT(one_table), &f));
     TRY(id_parse(f.id, &f.run.id));
-    add_run(l, a, f.run);
+    add_run(r->list, r->arena, f.run);
     return err_none();
 }
 
 static struct err read_jobs(const struct api *api, struct json_cursor *c, struct arena *a,
                             struct success_list *l)
 {
-    TRY(json_enter_array(c));
-    for (size_t i = 0;; i++) {
-        bool more;
-        char where[32];
-        TRY(json_next_element(c, &more));
-        if (!more)
-            return check_some(i);
-        TRY(check_room(l));
-        struct err err = read_job(api, c, a, l);
-        snprintf(where, sizeof where, "[%zu]", i);
-        if (err.code != ERR_OK)
-            return field_in(err, where);
-    }
+    struct job_reader r = {api, a, l};
+    size_t count;
+    TRY(field_list(c, read_job, &r, &count));
+    return check_some(count);
 }
 
 struct placed {

@@ -65,16 +65,11 @@ static void check_order_of_queues(const struct engine *e)
  * dead, keeps it waiting until somebody brings it back. */
 static bool is_to_come(const struct engine *e, struct id id, const struct job_options *o)
 {
-    struct arena scratch = {0};
-    struct job job = {0};
-    struct job_extent extent;
-    struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
-    enum status status = job.state.status;
-    arena_fini(&scratch);
-    if (err.code == ERR_NOT_FOUND)
-        return e->port.is_damaged && e->port.is_damaged(e->port.ctx, id);
+    enum depend_end end = DEPEND_GONE;
+    bool ended = false;
+    struct err err = engine_awaited_end(e, id, &ended, &end);
     bool keeps = o->depend_when == DEPEND_ALL_COMPLETED && o->depend_death == DEPEND_BLOCK;
-    return err.code != ERR_OK || !lifecycle_is_terminal(status) || (status == STATUS_DEAD && keeps);
+    return err.code != ERR_OK || !ended || (end == DEPEND_DEAD && keeps);
 }
 
 /* What a blocked job waits for can still end that: somebody may free it, which has a limit; or what

@@ -23,8 +23,8 @@ bool engine_orphans_come(const struct engine *e)
     return e->open_waits.orphans.runs || e->open_waits.orphans.again.ms;
 }
 
-/* How that job ended, if it has; false if it goes on, or nobody can say. */
-static struct err find_end(struct engine *e, struct id id, bool *ended, enum depend_end *end)
+struct err engine_awaited_end(const struct engine *e, struct id id, bool *ended,
+                              enum depend_end *end)
 {
     struct arena scratch = {0};
     struct job job = {0};
@@ -32,15 +32,21 @@ static struct err find_end(struct engine *e, struct id id, bool *ended, enum dep
     struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
     enum status status = job.state.status;
     arena_fini(&scratch);
-    *ended = err.code == ERR_NOT_FOUND || (err.code == ERR_OK && lifecycle_is_terminal(status));
-    *end = err.code == ERR_NOT_FOUND    ? DEPEND_GONE
-           : status == STATUS_COMPLETED ? DEPEND_COMPLETED
-                                        : DEPEND_DEAD;
-    if (err.code != ERR_NOT_FOUND)
-        return err;
-    if (e->port.is_damaged && e->port.is_damaged(e->port.ctx, id))
-        *ended = false;
-    if (*ended && may_come_back(e)) {
+    if (err.code == ERR_NOT_FOUND) {
+        *ended = !e->port.is_damaged || !e->port.is_damaged(e->port.ctx, id);
+        *end = DEPEND_GONE;
+        return err_none();
+    }
+    *ended = err.code == ERR_OK && lifecycle_is_terminal(status);
+    *end = status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD;
+    return err;
+}
+
+/* What was deleted has not ended while that can be undone: it is looked at again later. */
+static struct err find_end(struct engine *e, struct id id, bool *ended, enum depend_end *end)
+{
+    TRY(engine_awaited_end(e, id, ended, end));
+    if (*ended && *end == DEPEND_GONE && may_come_back(e)) {
         *ended = false;
         e->open_waits.orphans.postponed = true;
     }

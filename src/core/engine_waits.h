@@ -7,6 +7,7 @@
  * of engine_internal.h. */
 
 #include "base/btree.h"
+#include "core/depend.h"
 #include "core/job.h"
 
 struct engine;
@@ -53,6 +54,9 @@ NODISCARD struct err engine_gang_waits_advance(struct engine *e, instant now, si
  * damage may have left them; they are notified now. */
 NODISCARD struct err engine_orphans_advance(struct engine *e, instant now, size_t *most,
                                             bool *more);
+/* How a job that others wait for has ended, if it has; one that is damaged has not. */
+NODISCARD struct err engine_awaited_end(const struct engine *e, struct id id, bool *ended,
+                                        enum depend_end *end);
 /* Whether one that waits for nothing that exists will still be found. */
 bool engine_orphans_come(const struct engine *e);
 

@@ -144,6 +144,17 @@ describe('a job that waits for others', () => {
         await until(async () => await statusOf(server, other.id) === 'dead');
     });
 
+    it('ends_when_the_undo_cannot_bring_the_deleted_one_back', async () => {
+        const queue = queueName(), unique_key = `key-${queue}`;
+        const [a, other] = await bulk(server, [{ queue, unique_key }, { queue, depends_on: [0] }]);
+        const removed = await server.delete(`/jobs?id=${a.id}&undo=1h`);
+        assert.equal(removed.status, 200, removed.text);
+        await server.enqueue({ queue, unique_key });
+        const undone = await server.post(`/operations/${removed.json.operation}/undo`);
+        assert.deepEqual([undone.status, undone.json.undo.undone], [200, 0], undone.text);
+        await until(async () => await statusOf(server, other.id) === 'dead');
+    });
+
     it('may_be_changed_canceled_and_deleted', async () => {
         const [queue, other] = [queueName(), queueName()];
         const [a, b, c, d] = await bulk(server, [{ queue }, { queue, depends_on: [0] },

@@ -216,9 +216,9 @@ static struct err undo_one(struct embedded *b, struct bulk_operation *op, enum u
         u->bytes -= bytes < u->bytes ? bytes : u->bytes;
         u->outcomes[*out]++;
         u->next++;
-        batch_delete(&b->building->batch, record_key_view(&key));
         if (*out != UNDO_DONE && op->kind == OPERATION_DELETE)
-            tell_gone(b, key);
+            tell_gone(b, key); /* which reads what is deleted now */
+        batch_delete(&b->building->batch, record_key_view(&key));
     }
     arena_fini(&scratch);
     return err;
