@@ -302,6 +302,23 @@ static void say_used_up(struct buf *b, const struct choice *c, const struct poli
         buf_lit(b, " in all");
 }
 
+/* The author of a policy reads a limit there that this job has not reached. An emergency stop is
+ * not a matter of limits. */
+static void say_allowed_more(struct buf *b, const struct choice *c, const struct policy_verdict *v,
+                             const struct policy_settings *s)
+{
+    bool stated = (c->rule && c->rule->retry_limit != POLICY_NO_LIMIT) ||
+                  (c->policy && c->policy->retry_limit != POLICY_NO_LIMIT);
+    if (!stated || v->count >= v->limit || s->global_max_retries == 0)
+        return;
+    if (c->rule)
+        buf_print(b, ", though rule %d of policy %.*s allows ", v->rule + 1,
+                  STR_ARG(c->policy->name));
+    else
+        buf_print(b, ", though the default of policy %.*s allows ", STR_ARG(c->policy->name));
+    buf_print(b, "%lld", (long long)v->limit);
+}
+
 static void set_reason(struct policy_verdict *v, const struct buf *words)
 {
     /* Not in the middle of a character: the reason is stored and sent as text. */
@@ -352,6 +369,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
         v.decider = DECIDER_GLOBAL_MAX;
         buf_lit(&words, "dead: ");
         policy_say_total(&words, v.total, settings->global_max_retries);
+        say_allowed_more(&words, &c, &v, settings);
     } else if (v.count >= v.limit) {
         v.decider = DECIDER_RULE_LIMIT;
         say_used_up(&words, &c, &v);

@@ -157,7 +157,7 @@ struct policy_verdict {
     /* For a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra (Evicted, Preempted),
      * in 30 s"; "dead: rule 2 of policy ml-training (OOMKilled) allows 3 retries"; "dead: no rule
      * matched and policy infra says Fail"; "dead: 20 retries in all, as many as globalMaxRetries
-     * allows". */
+     * allows, though rule 1 of policy infra allows 30". */
     char reason[256];
 };
 

@@ -279,7 +279,17 @@ static void the_total_of_all_retries_stays_under_the_global_limit(void **state)
     assert_int_equal(retries_until_dead(&t, oom), 2);
     struct policy_verdict v = fail_with(&t, oom);
     assert_int_equal(v.total, 12);
-    assert_string_equal(v.reason, "dead: 12 retries in all, as many as globalMaxRetries allows");
+    assert_string_equal(v.reason, "dead: 12 retries in all, as many as globalMaxRetries allows, "
+                                  "though rule 1 of policy ml-training allows 3");
+    b.policy.default_action = POLICY_RETRY;
+    b.policy.retry_limit = 7;
+    assert_non_null(strstr(fail_with(&t, user_error).reason,
+                           "allows, though the default of policy ml-training allows 7"));
+    b.policy.retry_limit = POLICY_NO_LIMIT;
+    assert_null(strstr(fail_with(&t, user_error).reason, "though"));
+    t.settings.global_max_retries = 0;
+    assert_string_equal(fail_with(&t, oom).reason,
+                        "dead: globalMaxRetries is 0, which stops all retries");
 }
 
 static void retries_that_no_rule_has_granted_are_in_the_total(void **state)
@@ -314,7 +324,8 @@ static void lowering_the_global_limit_stops_jobs_that_are_over_it(void **state)
         assert_true(fail_with(&t, preempted).retry);
     t.settings.global_max_retries = 3;
     assert_string_equal(fail_with(&t, preempted).reason,
-                        "dead: 5 retries in all, and globalMaxRetries now allows 3");
+                        "dead: 5 retries in all, and globalMaxRetries now allows 3, though rule 1 "
+                        "of policy infra allows 10");
     t.settings.global_max_retries = 0;
     assert_string_equal(fail_with(&t, preempted).reason,
                         "dead: globalMaxRetries is 0, which stops all retries");
