@@ -204,7 +204,9 @@ void rights_markdown(struct buf *b)
 {
     static const char *const titles[] = {[RIGHTS_JOBS] = "Jobs API",
                                          [RIGHTS_QUEUE] = "Taskcluster's queue",
-                                         [RIGHTS_OBJECT] = "Taskcluster's object service"};
+                                         [RIGHTS_OBJECT] = "Taskcluster's object service",
+                                         [RIGHTS_AUTH] = "Taskcluster's auth service",
+                                         [RIGHTS_PURGE] = "Taskcluster's purge-cache service"};
     write_roles(b);
     buf_lit(b, "\n## Names that senders share\n\n");
     shared_names_markdown(b);

@@ -27,7 +27,14 @@ enum role {
     ROLE_COUNT
 };
 
-enum rights_front { RIGHTS_JOBS, RIGHTS_QUEUE, RIGHTS_OBJECT, RIGHTS_FRONTS };
+enum rights_front {
+    RIGHTS_JOBS,
+    RIGHTS_QUEUE,
+    RIGHTS_OBJECT,
+    RIGHTS_AUTH,
+    RIGHTS_PURGE,
+    RIGHTS_FRONTS
+};
 
 /* What an identity that is limited to queues may do with an operation; see rights.def. */
 enum rights_extent { RIGHTS_QUEUES, RIGHTS_SERVER, RIGHTS_ALIKE };

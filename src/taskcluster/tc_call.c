@@ -153,25 +153,9 @@ void tc_write_continuation(struct buf *b, struct str after)
 
 /* --- who sent it --- */
 
-const struct operation **tc_operations_new(void)
-{
-    const struct operation **all =
-        alloc_get((tc_method_count + tc_object_method_count) * sizeof *all);
-    for (size_t i = 0; i < tc_method_count; i++)
-        all[i] = rights_find(RIGHTS_QUEUE, tc_methods[i].name);
-    for (size_t i = 0; i < tc_object_method_count; i++)
-        all[tc_method_count + i] = rights_find(RIGHTS_OBJECT, tc_object_methods[i].name);
-    for (size_t i = 0; i < tc_method_count + tc_object_method_count; i++)
-        must(all[i]); /* access/rights.def has every method */
-    return all;
-}
-
 static const struct operation *operation_of(const struct tc_call *c)
 {
-    const struct tc_method *m = c->method;
-    bool object = m >= tc_object_methods && m < tc_object_methods + tc_object_method_count;
-    return c->tc->operations[object ? tc_method_count + (size_t)(m - tc_object_methods)
-                                    : (size_t)(m - tc_methods)];
+    return tc_operation(c->tc, c->method);
 }
 
 static void refuse_identity(struct tc_call *c, const struct identity_request *asks,
@@ -478,11 +462,17 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
         m->handle(c);
 }
 
+struct tc_call *tc_call_of_nothing(struct taskcluster *t, struct http_exchange *x,
+                                   const struct http_request *req)
+{
+    static const struct tc_method none = {.name = "unknown"};
+    return begin(t, x, req, &none, NULL);
+}
+
 static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct err *err, struct str allow)
 {
-    static const struct tc_method none = {.name = "unknown"};
-    struct tc_call *c = begin(ctx, x, req, &none, NULL);
+    struct tc_call *c = tc_call_of_nothing(ctx, x, req);
     char extra[128];
     snprintf(extra, sizeof extra, "Allow: %.*s\r\n", STR_ARG(allow));
     if (err->code == ERR_BAD_METHOD)
@@ -490,19 +480,12 @@ static void refuse(void *ctx, struct http_exchange *x, const struct http_request
     else if (err->code == ERR_NOT_SUPPORTED)
         tc_fail(c, TC_NOT_IMPLEMENTED, "%s", err->msg);
     else if (err->code == ERR_NO_ROUTE)
-        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Unknown route: %.*s", NAME_ARG(req->path));
+        tc_fail(c, TC_RESOURCE_NOT_FOUND,
+                "Unknown route: %.*s\nOf Taskcluster's services this server has the methods that "
+                "tasks and their workers need.",
+                NAME_ARG(req->path));
     else
         tc_fail(c, TC_INVALID_REQUEST_ARGUMENTS, "%s", err->msg);
-}
-
-static const struct route *route_at(size_t i)
-{
-    return &tc_methods[i].route;
-}
-
-static const struct route *object_route_at(size_t i)
-{
-    return &tc_object_methods[i].route;
 }
 
 struct err taskcluster_new(struct backend *backend, const struct taskcluster_settings *settings,
@@ -527,17 +510,9 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
     t->started = settings->now(settings->ctx);
     t->rng = rng_from_seed(settings->seed);
     t->boxes.seed = rng_next(&t->rng);
-    t->ends[0] = (struct front_end){.prefix = TC_PREFIX,
-                                    .count = tc_method_count,
-                                    .route = route_at,
-                                    .serve = serve,
-                                    .refuse = refuse,
-                                    .ctx = t};
-    t->ends[1] = t->ends[0];
-    t->ends[1].prefix = TC_OBJECT_PREFIX;
-    t->ends[1].count = tc_object_method_count;
-    t->ends[1].route = object_route_at;
-    tc_discover_mount(t->ends + TC_APIS, &t->ends[0]);
+    const struct front_end like = {.serve = serve, .refuse = refuse, .ctx = t};
+    tc_services_mount(t->ends, &like);
+    tc_discover_mount(t->ends + TC_APIS + 1, &like);
     *out = t;
     return err_none();
 }

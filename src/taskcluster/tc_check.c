@@ -62,6 +62,15 @@ bool tc_is_task_queue_id(struct str s)
            tc_is_worker_type((struct str){slash + 1, s.len - n - 1});
 }
 
+/* Unlike a task queue's, its second part may be any identifier. */
+static bool is_worker_pool_id(struct str s)
+{
+    const char *slash = s.len ? memchr(s.at, '/', s.len) : NULL;
+    size_t n = slash ? (size_t)(slash - s.at) : 0;
+    return slash && tc_is_identifier((struct str){s.at, n}) &&
+           tc_is_identifier((struct str){slash + 1, s.len - n - 1});
+}
+
 /* As the reference: ^[1-9]*[0-9]+$ */
 bool tc_is_run_id(struct str s)
 {
@@ -90,6 +99,7 @@ bool tc_check_param(struct str name, struct str value, const char **must_be)
         {"taskGroupId", tc_is_slugid,
          "a slugid: 22 characters of a random UUID in URL-safe base64"},
         {"taskQueueId", tc_is_task_queue_id, "<provisionerId>/<workerType>"},
+        {"workerPoolId", is_worker_pool_id, "<provisionerId>/<workerType>"},
         {"provisionerId", tc_is_identifier, "1 to 38 letters, digits, '-' and '_'"},
         {"workerType", tc_is_identifier, "1 to 38 letters, digits, '-' and '_'"},
         {"workerGroup", tc_is_identifier, "1 to 38 letters, digits, '-' and '_'"},

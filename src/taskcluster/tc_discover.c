@@ -3,25 +3,13 @@
 /* What clients find the API by: its reference and its schemas, and whether the server is there. All
  * of it is public. */
 
+#include <stdio.h>
+
 #include "base/array.h"
 #include "taskcluster/tc_exchange.h"
 #include "taskcluster/tc_handlers.h"
 
-#define OBJECT_SCHEMAS "object/" /* how the names of the object service's schemas begin */
-
 /* --- /references --- */
-
-struct service {
-    const char *path, *name, *title, *description;
-    const struct tc_method *methods;
-    const size_t *count;
-};
-static const struct service services[] = {
-    {"queue/v1/api.json", "queue", "Queue", "Tasks, their runs, workers and artifacts.", tc_methods,
-     &tc_method_count},
-    {"object/v1/api.json", "object", "Object Service", "The bytes of artifacts.", tc_object_methods,
-     &tc_object_method_count},
-};
 
 static void write_expr(struct buf *b, const struct scope_expr *e)
 {
@@ -77,11 +65,10 @@ static void write_args(struct buf *b, const struct tc_method *m)
     buf_byte(b, ']');
 }
 
-/* Within its service. */
+/* Within its service: those of the queue begin with their version, the others with the service. */
 static const char *schema_of(const char *name)
 {
-    size_t n = strlen(OBJECT_SCHEMAS);
-    return strncmp(name, OBJECT_SCHEMAS, n) == 0 ? name + n : name;
+    return strncmp(name, "v1/", 3) == 0 ? name : strchr(name, '/') + 1;
 }
 
 static void write_entry(struct buf *b, const struct tc_method *m)
@@ -112,7 +99,7 @@ static bool is_hidden(const struct tc_method *methods, size_t i)
     return !methods[i].category || (i > 0 && strcmp(methods[i].name, methods[i - 1].name) == 0);
 }
 
-static void write_api(struct buf *b, const struct service *s)
+static void write_api(struct buf *b, const struct tc_service *s)
 {
     buf_print(b,
               "{\"$schema\":\"/schemas/common/api-reference-v0.json#\",\"apiVersion\":\"v1\","
@@ -134,8 +121,10 @@ static void get_reference(struct tc_call *c)
     struct buf *b = tc_body(c);
     if (str_eq(path, STR("manifest.json"))) {
         buf_lit(b, "{\"$schema\":\"/schemas/common/manifest-v3.json#\",\"references\":["
-                   "\"/references/queue/v1/api.json\",\"/references/queue/v1/exchanges.json\","
-                   "\"/references/object/v1/api.json\"]}");
+                   "\"/references/queue/v1/exchanges.json\"");
+        for (size_t i = 0; i < TC_APIS; i++)
+            buf_print(b, ",\"/references/%s/v1/api.json\"", tc_services[i].name);
+        buf_lit(b, "]}");
         tc_reply(c, b);
         return;
     }
@@ -144,10 +133,12 @@ static void get_reference(struct tc_call *c)
         tc_reply(c, b);
         return;
     }
-    for (size_t i = 0; i < COUNT(services); i++) {
-        if (!str_eq(path, str_from(services[i].path)))
+    for (size_t i = 0; i < TC_APIS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s/v1/api.json", tc_services[i].name);
+        if (!str_eq(path, str_from(name)))
             continue;
-        write_api(b, &services[i]);
+        write_api(b, &tc_services[i]);
         tc_reply(c, b);
         return;
     }
@@ -168,7 +159,7 @@ static void get_schema(struct tc_call *c)
     bool queue = begins(path, "queue/");
     struct str name = queue ? (struct str){path.at + 6, path.len - 6} : path;
     struct buf *b = tc_body(c);
-    bool ours = queue ? begins(name, "v1/") : begins(path, OBJECT_SCHEMAS);
+    bool ours = queue == begins(name, "v1/"); /* of the others the name begins with the service */
     if (!ours || !tc_schemas_text(name, &text)) {
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "There is no schema '%.*s'.", NAME_ARG(path));
         return;

@@ -59,6 +59,7 @@ void tc_list_workers(struct tc_call *c);
 
 /* --- tc_pending.c --- */
 void tc_count_tasks(struct tc_call *c);
+void tc_count_many(struct tc_call *c);
 void tc_list_pending(struct tc_call *c);
 void tc_list_claimed(struct tc_call *c);
 

@@ -26,8 +26,8 @@
 struct taskcluster {
     struct backend *backend;
     struct taskcluster_settings settings;
-    const struct operation **operations; /* by method: of the queue, then of the object service */
-    struct front_end ends[TASKCLUSTER_FRONT_ENDS]; /* the queue's, the objects', then the roots */
+    const struct operation **operations;           /* by method, service by service */
+    struct front_end ends[TASKCLUSTER_FRONT_ENDS]; /* services, the others, the roots */
     struct tc_schemas *schemas;
     struct tc_files *files; /* the bytes of artifacts */
     struct buf scratch;     /* an answer that is being written */
@@ -66,6 +66,22 @@ extern const struct tc_method tc_methods[];
 extern const size_t tc_method_count;
 extern const struct tc_method tc_object_methods[];
 extern const size_t tc_object_method_count;
+extern const struct tc_method tc_auth_methods[];
+extern const size_t tc_auth_method_count;
+extern const struct tc_method tc_purge_methods[];
+extern const size_t tc_purge_method_count;
+
+/* The services that there are. What workers and clients of the queue need around a task, and no
+ * more: the rest of Taskcluster is answered with 404. */
+struct tc_service {
+    const char *prefix, *name, *title, *description; /* "/api/queue/v1", "queue" … */
+    const struct tc_method *methods;
+    const size_t *count;
+    enum rights_front front;
+    const struct route *(*route)(size_t i);
+};
+#define TC_APIS 4
+extern const struct tc_service tc_services[TC_APIS];
 
 struct tc_call {
     struct taskcluster *tc;
@@ -90,13 +106,21 @@ struct tc_call {
 /* --- tc_discover.c --- */
 
 /* Fills in the front ends beside those of the APIs; `like` is one of these. */
-#define TC_APIS  2
-#define TC_ROOTS (TASKCLUSTER_FRONT_ENDS - TC_APIS)
+#define TC_ROOTS (TASKCLUSTER_FRONT_ENDS - TC_APIS - 1)
 void tc_discover_mount(struct front_end *ends, const struct front_end *like);
 
-/* --- tc_call.c --- */
-/* What each method needs, of the queue, then of the object service; free() it. */
+/* --- tc_services.c --- */
+/* Fills in the front end of each service, and one for those that there are not; `like` serves. */
+void tc_services_mount(struct front_end *ends, const struct front_end *like);
+/* What each method needs, service by service; free() it. */
 const struct operation **tc_operations_new(void);
+/* That of a method. */
+const struct operation *tc_operation(const struct taskcluster *t, const struct tc_method *m);
+
+/* --- tc_call.c --- */
+/* A call of no method, which can only be refused. */
+struct tc_call *tc_call_of_nothing(struct taskcluster *t, struct http_exchange *x,
+                                   const struct http_request *req);
 
 /* The name of the next parameter of a pattern from *at on, which moves; false behind the last. */
 bool tc_next_param(const char **at, struct str *name);

@@ -59,6 +59,10 @@ SCOPES(get_provisioner, SCOPE("queue:get-provisioner:<provisionerId>"));
 SCOPES(pending_count, SCOPE("queue:pending-count:<taskQueueId>"));
 SCOPES(queue_counts, SCOPE_ALL_OF(SCOPE("queue:pending-count:<taskQueueId>"),
                                   SCOPE("queue:claimed-count:<taskQueueId>")));
+SCOPES(queue_counts_batch,
+       SCOPE_ALL_OF(SCOPE_EACH("taskQueueId", "taskQueueIds", "queue:pending-count:<taskQueueId>"),
+                    SCOPE_EACH("taskQueueId", "taskQueueIds",
+                               "queue:claimed-count:<taskQueueId>")));
 SCOPES(pending_list, SCOPE("queue:pending-list:<taskQueueId>"));
 SCOPES(claimed_list, SCOPE("queue:claimed-list:<taskQueueId>"));
 SCOPES(list_worker_types, SCOPE("queue:list-worker-types:<provisionerId>"));
@@ -390,6 +394,15 @@ const struct tc_method tc_methods[] = {
      .category = "Worker Metadata",
      .title = "Count the pending and claimed tasks of a queue",
      .stability = "stable"},
+    {{HTTP_POST, "/task-queues/counts"},
+     tc_count_many,
+     "taskQueueCountsBatch",
+     &queue_counts_batch,
+     .input = "v1/task-queue-counts-batch-request.json",
+     .output = "v1/task-queue-counts-batch-response.json",
+     .category = "Worker Metadata",
+     .title = "Count the pending and claimed tasks of several queues",
+     .stability = "experimental"},
     {{HTTP_GET, "/task-queues/{taskQueueId}/pending"},
      tc_list_pending,
      "listPendingTasks",

@@ -2,31 +2,39 @@
 
 /* What waits in a task queue and what is claimed of it: counts and lists. */
 
+#include "base/array.h"
+#include "base/must.h"
 #include "base/rfc3339.h"
 #include "taskcluster/tc_handlers.h"
 #include "taskcluster/tc_task.h"
+#include "wire/field.h"
 
 /* --- counts --- */
 
-static void on_counts(void *ctx, const struct reply *r)
+static void write_counts(struct buf *b, struct str queue, const uint64_t *n, bool claimed)
 {
-    struct tc_call *c = ctx;
-    struct str queue = tc_param(c, "taskQueueId"), provisioner, type;
-    struct buf *b = tc_body(c);
-    if (r->err.code != ERR_OK) {
-        tc_fail_err(c, &r->err);
-        return;
-    }
-    const uint64_t *n = r->queues[0].view.tasks;
+    struct str provisioner, type;
     tc_queue_split(queue, &provisioner, &type);
     buf_print(b,
               "{\"provisionerId\":\"%.*s\",\"workerType\":\"%.*s\",\"taskQueueId\":\"%.*s\","
               "\"pendingTasks\":%llu",
               STR_ARG(provisioner), STR_ARG(type), STR_ARG(queue),
               (unsigned long long)n[STATUS_READY] + n[STATUS_SCHEDULED]);
-    if (strcmp(c->method->name, "taskQueueCounts") == 0)
+    if (claimed)
         buf_print(b, ",\"claimedTasks\":%llu", (unsigned long long)n[STATUS_IN_FLIGHT]);
     buf_byte(b, '}');
+}
+
+static void on_counts(void *ctx, const struct reply *r)
+{
+    struct tc_call *c = ctx;
+    struct buf *b = tc_body(c);
+    if (r->err.code != ERR_OK) {
+        tc_fail_err(c, &r->err);
+        return;
+    }
+    write_counts(b, tc_param(c, "taskQueueId"), r->queues[0].view.tasks,
+                 strcmp(c->method->name, "taskQueueCounts") == 0);
     tc_reply(c, b);
 }
 
@@ -37,6 +45,69 @@ void tc_count_tasks(struct tc_call *c)
                           .done = on_counts,
                           .ctx = c};
     backend_submit(c->tc->backend, &cmd);
+}
+
+/* --- counts of many --- */
+
+struct counting {
+    struct tc_call *call;
+    struct tc_texts queues;
+    size_t answered;
+    struct buf answer;
+    struct err err;
+};
+
+static void finish_counting(struct counting *n)
+{
+    struct buf answer = n->answer; /* n goes with its exchange */
+    buf_lit(&answer, "]}");
+    if (n->err.code != ERR_OK)
+        tc_fail_err(n->call, &n->err);
+    else
+        tc_reply(n->call, &answer);
+    buf_fini(&answer);
+}
+
+/* They are answered in the order in which they were asked. */
+static void on_one_counted(void *ctx, const struct reply *r)
+{
+    struct counting *n = ctx;
+    if (n->answered)
+        buf_byte(&n->answer, ',');
+    if (r->err.code == ERR_OK)
+        write_counts(&n->answer, n->queues.at[n->answered], r->queues[0].view.tasks, true);
+    else
+        n->err = r->err;
+    if (++n->answered == n->queues.count)
+        finish_counting(n);
+}
+
+void tc_count_many(struct tc_call *c)
+{
+    static const struct field fields[] = {
+        {.name = "taskQueueIds",
+         .read = tc_field_texts,
+         .offset = offsetof(struct counting, queues)},
+    };
+    struct counting *n = ARENA_NEW(c->arena, struct counting);
+    struct json_cursor j = json_open(c->body);
+    struct err err = field_read_object(true, &j, c->arena, fields, COUNT(fields), n);
+    must(err.code == ERR_OK); /* by the schema */
+    const struct scope_param params[] = {
+        {.name = "taskQueueIds", .list = n->queues.at, .count = n->queues.count}};
+    if (!tc_authorize(c, params, COUNT(params)))
+        return;
+    n->call = c;
+    buf_lit(&n->answer, "{\"taskQueueCounts\":[");
+    if (n->queues.count == 0)
+        finish_counting(n);
+    for (size_t i = 0, count = n->queues.count; i < count; i++) {
+        struct command cmd = {.kind = CMD_QUEUE_READ,
+                              .queue = {.name = n->queues.at[i]},
+                              .done = on_one_counted,
+                              .ctx = n};
+        backend_submit(c->tc->backend, &cmd);
+    }
 }
 
 /* --- lists --- */

@@ -10,14 +10,15 @@ const { assertError, until } = require('./harness');
 const { RIGHTS, bearer, guarded, idOf, statusOf } = require('./access');
 const { client, definition, slugid, taskQueueId } = require('./taskcluster');
 
-const BASE = { queue: '/api/queue/v1', object: '/api/object/v1' };
+const BASE = { queue: '/api/queue/v1', object: '/api/object/v1', auth: '/api/auth/v1',
+    'purge-cache': '/api/purge-cache/v1' };
 const OPEN = ['ping', 'lbheartbeat', 'heartbeat', 'version'];
 
 // Which right a method needs, written here by hand.
 const NEEDED = {
     queue: {
         see: ['statuses', 'status', 'getTaskGroup', 'listProvisioners', 'getProvisioner', 'pendingTasks',
-            'taskQueueCounts', 'listWorkerTypes', 'getWorkerType', 'listTaskQueues', 'getTaskQueue',
+            'taskQueueCounts', 'taskQueueCountsBatch', 'listWorkerTypes', 'getWorkerType', 'listTaskQueues', 'getTaskQueue',
             'listWorkers', 'getWorker', 'listArtifacts', 'listLatestArtifacts', 'artifactInfo',
             'latestArtifactInfo'],
         payloads: ['task', 'tasks', 'listTaskGroup', 'listDependentTasks', 'listPendingTasks',
@@ -32,13 +33,15 @@ const NEEDED = {
         see: ['object'], payloads: ['startDownload', 'download'],
         work: ['createUpload', 'finishUpload'],
     },
+    auth: { see: ['expandScopes', 'currentScopes'] },
+    'purge-cache': { operate: ['purgeCache'], work: ['purgeRequests'] },
 };
 // They are about a run: a worker needs what its claim gave.
 const OF_A_RUN = ['reclaimTask', 'reportCompleted', 'reportFailed', 'reportException', 'createArtifact',
     'finishArtifact'];
 
 const VALUES = { taskId: 'fN1SbArXTPSVFUUvaOlinQ', taskGroupId: 'fN1SbArXTPSVFUUvaOlinQ', runId: '0',
-    taskQueueId: 'prov/wt', name: 'public/x', provisionerId: 'prov', workerType: 'wt', workerGroup: 'g',
+    taskQueueId: 'prov/wt', workerPoolId: 'prov/wt', name: 'public/x', provisionerId: 'prov', workerType: 'wt', workerGroup: 'g',
     workerId: 'w' };
 
 function fill(route) {

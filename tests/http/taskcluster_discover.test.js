@@ -58,8 +58,10 @@ describe('the reference', () => {
         for (const { schema } of json.entries)
             assert.equal((await server.fetch(`/schemas/queue/${schema.replace('#', '')}`)).status, 200);
         const manifest = await server.fetch('/references/manifest.json');
-        assert.deepEqual(manifest.json.references, ['/references/queue/v1/api.json',
-            '/references/queue/v1/exchanges.json', '/references/object/v1/api.json']);
+        assert.deepEqual(manifest.json.references, ['/references/queue/v1/exchanges.json',
+            ...['queue', 'object', 'auth', 'purge-cache'].map((s) => `/references/${s}/v1/api.json`)]);
+        for (const reference of manifest.json.references)
+            assert.equal((await server.fetch(reference)).status, 200, reference);
     });
 
     it('names_schemas_that_are_served', async () => {
