@@ -223,6 +223,71 @@ describe('a job that somebody who is not limited made wait', () => {
     });
 });
 
+// What an operator of all does in a queue that nobody else may see, beside jobs of the tenant with the same gang, group,
+// budget, keys and worker.
+async function hideSome(as) {
+    const enqueue = async (queue, fields) =>
+        (await as('op').post('/jobs', { queue, type: queue === 'hidden-queue' ? 'hidden-type' : 't', payload: 1, ...fields })).json.id;
+    await as('op').post('/budgets/m', { allocation: 1, strategy: { type: 'while_in_flight' } });
+    const names = [{ gang: { id: 'g', cardinality: 3 } }, { budgets: [{ key: 'm', cost: 1 }] }, { group: 'gr' }];
+    const hidden = [await enqueue('hidden-queue', { unique_key: 'k', unique_while: 'exists', alias: 'al' })], own = [];
+    for (const fields of names) {
+        hidden.push(await enqueue('hidden-queue', fields));
+        own.push(await enqueue('a-x', fields));
+    }
+    own.push(await enqueue('a-x', { depends_on: [hidden[0]], on_dependency_death: 'die' }), await enqueue('a-y'));
+    for (const queues of [['hidden-queue'], ['a-y', 'hidden-queue']])
+        await as('op').post('/jobs/claim', { queues, count: 2,
+            ...queues.length > 1 ? { worker: 'both', node: 'n' } : { worker: 'hidden-worker', node: 'hidden-node' } });
+    await as('op').post(`/jobs/${hidden[0]}/failure`, { message: 'hidden-message', kill: true });
+    return { hidden, own };
+}
+
+describe('a tenant that asks about what it may not see', () => {
+    it('learns_nothing_of_it_by_any_path', async (t) => {
+        const { as } = await guarded(t, { a: { ...ROLES, queues: ['a-*'] }, op: { roles: ['operator'] } });
+        const { hidden, own } = await hideSome(as);
+        const job = { queue: 'a-z', type: 't', payload: 1 };
+        const events = '/events?follow=false&since=';
+        const targets = [`${events}0`, `${events}999999`, `${events}0&job=${hidden[0]}`, `${events}0&type=hidden-type`, '/jobs', '/jobs?group=gr',
+            `/jobs?id=${hidden[1]}`, '/jobs?worker=hidden-worker', '/jobs/count?worker=hidden-worker', '/jobs/alias:al', '/explain', '/queues',
+            '/queues?details=true', '/queues/a-x/next', '/workers', '/workers/hidden-worker', '/workers/both', '/failure-groups', '/operations',
+            '/operations/1', '/groups/gr', '/crons', '/budgets', '/budgets/m', '/metrics',
+            ...own.flatMap((id) => ['', '?runs=true', '/explain', '/runs', '/errors'].map((part) => `/jobs/${id}${part}`))];
+        const secrets = [...hidden, 'hidden-queue', 'hidden-worker', 'hidden-type', 'hidden-message', 'hidden-node'];
+        const check = (what, res) => {
+            const said = secrets.filter((secret) => !what.includes(secret) && res.text.includes(secret));
+            assert.deepEqual(said, [], `${what} ${res.status} ${res.text}`);
+        };
+        assert.ok((await as('op').get(`${events}0`)).text.includes('hidden-worker'), 'it is there to be seen');
+        for (const target of targets)
+            check(target, await as('a').get(target));
+        for (const fields of [{ unique_key: 'k', unique_while: 'exists' }, { alias: 'al' }, { gang: { id: 'g', cardinality: 3 } },
+            { group: 'gr' }, { budgets: [{ key: 'm', cost: 5 }] }])
+            check(JSON.stringify(fields), await as('a').post('/jobs', { ...job, ...fields }));
+    });
+
+    it('cannot_tell_a_hidden_job_from_one_that_never_was', async (t) => {
+        const { as } = await guarded(t, { a: { ...ROLES, queues: ['a-*'] }, op: { roles: ['operator'] } });
+        const { hidden } = await hideSome(as);
+        const never = '03hbitzsrzdo2wwbqhc6yj8xz', token = '0123456789abcdef', without = { token: null };
+        const asks = [['get', ''], ['get', '/explain'], ['get', '/runs'], ['get', '/errors'], ['delete', ''], ['patch', '', { priority: 1 }],
+            ['post', '/cancel'], ['post', '/retry'], ['post', '/success', without], ['post', '/success', { token }],
+            ['post', '/failure', { message: 'no', token }], ['post', '/renew', { token }], ['post', '/release', { token }],
+            ['post', '/progress', { progress: { value: 1 }, token }], ['post', '/claim', { worker: 'w' }]];
+        for (const [method, part, body] of asks) {
+            const answer = async (id) => {
+                const res = await as('a')[method](`/jobs/${id}${part}`, body);
+                return `${res.status} ${res.text.replaceAll(id, 'ID')}`;
+            };
+            const expected = await answer(never);
+            assert.match(expected, /^4/);
+            for (const id of hidden)
+                assert.equal(await answer(id), expected, `${method} ${part}`);
+        }
+    });
+});
+
 describe('a run whose job was moved to another queue', () => {
     it('is_reported_by_its_holder_in_every_way', async (t) => {
         const { as } = await guarded(t, { w: { roles: ['worker'], queues: ['a-*'] }, op: { roles: ['operator'] } });
