@@ -179,8 +179,9 @@ static void write_culprits(struct buf *b)
     buf_lit(b,
             "Every run that failed, and every one that ended without a word of its worker, has a\n"
             "`culprit` and, as `culprit_evidence`, a sentence that says how that is known. Runs,\n"
-            "errors and events show both. Runs of versions that did not know culprits have none,\n"
-            "nor have runs that were given back or canceled.\n\n"
+            "errors and events show both, and so do `tenax job`, `tenax explain` and the console.\n"
+            "Runs of versions that did not know culprits have none, nor have runs that were given\n"
+            "back or canceled.\n\n"
             "| Culprit | Meaning |\n|---|---|\n");
     for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++)
         buf_print(b, "| `%s` | %s |\n", culprit_name((enum culprit)c),

@@ -60,6 +60,18 @@ static void write_place(struct client *c, struct buf *out, struct str answer)
     write_workers(c, out, workers, "jobs of its queue");
 }
 
+/* Whose fault that was, and how it is known: "dependency: 503 from payments". */
+static void write_culprit(struct client *c, struct buf *out, struct str run)
+{
+    struct str culprit = view_text(&c->arena, run, "culprit");
+    struct buf both = {0};
+    if (culprit.len)
+        buf_print(&both, "%.*s: %.*s", STR_ARG(culprit),
+                  STR_ARG(view_text(&c->arena, run, "culprit_evidence")));
+    jobtext_fact(out, "culprit", buf_view(&both));
+    buf_fini(&both);
+}
+
 /* How its newest run failed, in the words of who ran it: "PodStartFailed: pod x cannot start". */
 static void write_error(struct client *c, struct buf *out, struct str run)
 {
@@ -69,6 +81,7 @@ static void write_error(struct client *c, struct buf *out, struct str run)
     buf_print(&both, "%.*s%s%.*s", STR_ARG(type), type.len && message.len ? ": " : "",
               STR_ARG(message));
     jobtext_fact(out, "error", buf_view(&both));
+    write_culprit(c, out, run);
     buf_fini(&both);
 }
 

@@ -217,6 +217,19 @@ static void write_category(struct buf *out, struct arena *a, struct str error)
     buf_byte(out, '\n');
 }
 
+/* Whose fault it was, and how that is known. */
+static void write_culprit(struct buf *out, struct arena *a, struct str error)
+{
+    struct str culprit = view_text(a, error, "culprit");
+    if (culprit.len == 0)
+        return;
+    buf_lit(out, "    culprit ");
+    table_harmless(out, culprit);
+    buf_lit(out, ": ");
+    table_harmless(out, view_text(a, error, "culprit_evidence"));
+    buf_byte(out, '\n');
+}
+
 /* The first line: what rules of retry policies match. */
 static void write_termination(struct buf *out, struct arena *a, struct str error)
 {
@@ -296,6 +309,7 @@ static void write_errors(struct client *c, struct buf *out, struct str errors)
         write_termination(out, a, error);
         write_pod(out, a, error);
         write_category(out, a, error);
+        write_culprit(out, a, error);
     }
 }
 

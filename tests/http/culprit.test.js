@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Server, assertError, notOn, queueName, until, useServer } = require('./harness');
+const { Server, assertError, notOn, queueName, run, until, useServer } = require('./harness');
 
 async function claimed(server, fields = {}) {
     const queue = queueName();
@@ -30,8 +30,8 @@ describe('the culprit of a failure', () => {
     it('is_who_its_reporter_names', async () => {
         const said = { culprit: 'dependency', culprit_evidence: '503 from payments' };
         const id = await failed(server, { ...said, exit_code: 1 });
-        const [run] = await server.runs(id);
-        assert.deepEqual(culpritOf(run), ['dependency', '503 from payments']);
+        const [ran] = await server.runs(id);
+        assert.deepEqual(culpritOf(ran), ['dependency', '503 from payments']);
         const [error] = (await server.get(`/jobs/${id}/errors`)).json.errors;
         assert.deepEqual(culpritOf(error), ['dependency', '503 from payments']);
         const events = await server.history(`&job=${id}`);
@@ -53,9 +53,9 @@ describe('the culprit of a failure', () => {
             [{ error_type: 'TypeError' }, 'job', /by itself/],
             [{ containers: [{ name: 'main', init: false, exit_code: 77 }] }, 'access', /EX_NOPERM/],
         ]) {
-            const [run] = await server.runs(await failed(server, report));
-            assert.equal(run.culprit, culprit, JSON.stringify(report));
-            assert.match(run.culprit_evidence, words);
+            const [ran] = await server.runs(await failed(server, report));
+            assert.equal(ran.culprit, culprit, JSON.stringify(report));
+            assert.match(ran.culprit_evidence, words);
         }
     });
 
@@ -68,8 +68,23 @@ describe('the culprit of a failure', () => {
             /only with culprit/);
         assert.equal((await report({ culprit: 'unknown', culprit_evidence: 'é'.repeat(1000) }))
             .status, 200);
-        const [run] = await server.runs(job.id);
-        assert.equal(run.culprit_evidence, 'é'.repeat(512), 'cut between characters');
+        const [ran] = await server.runs(job.id);
+        assert.equal(ran.culprit_evidence, 'é'.repeat(512), 'cut between characters');
+    });
+
+    it('is_shown_by_tenax_job_and_by_explain', async () => {
+        const said = { culprit: 'dependency', culprit_evidence: '503 from payments' };
+        const id = await failed(server, said);
+        const { newest_run: newest } = (await server.get(`/jobs/${id}/explain`)).json;
+        assert.deepEqual(culpritOf(newest), ['dependency', '503 from payments']);
+        const job = await run(['job', id, '--url', server.url()]);
+        assert.match(job.stdout, /^ {4}culprit dependency: 503 from payments$/m, job.stderr);
+        const why = await run(['explain', id, '--url', server.url()]);
+        assert.match(why.stdout, /^culprit +dependency: 503 from payments$/m, why.stderr);
+        const bare = await server.enqueue({ queue: queueName() });
+        const none = await run(['explain', bare.id, '--url', server.url()]);
+        assert.equal(none.code, 0, none.stderr);
+        assert.doesNotMatch(none.stdout, /culprit/);
     });
 
     it('is_nobody_where_nothing_failed', async () => {
@@ -103,8 +118,8 @@ describe('the culprit of a failure', () => {
         const { id } = await server.enqueue({ queue, deadline: Date.now() + 1500 });
         await server.claimOne(queue);
         await until(async () => (await server.job(id)).status === 'dead', 'the deadline comes');
-        const [run] = await server.runs(id);
-        assert.deepEqual([run.outcome, run.culprit], ['deadline-exceeded', 'deadline']);
+        const [ran] = await server.runs(id);
+        assert.deepEqual([ran.outcome, ran.culprit], ['deadline-exceeded', 'deadline']);
     });
 
     it('is_the_gang_of_those_whose_mate_failed', async () => {

@@ -95,6 +95,7 @@ function runCard(run, error) {
             h('span', { class: `badge o-${run.outcome}` }, run.outcome), span && h('span', { class: 'hint' }, span),
             h('span', { class: 'hint' }, failureOf(run))),
         run.reason && h('p', { class: 'reason' }, run.reason),
+        run.culprit && h('p', { class: 'hint' }, `Culprit: ${run.culprit} (${run.culprit_evidence})`),
         facts([['worker', run.worker], ['node', run.node], ['taken', run.taken_at && time(run.taken_at)],
             ['ended', run.ended_at && time(run.ended_at)],
             ['lease', run.lease_expires_at && !run.ended_at && time(run.lease_expires_at)]]),
