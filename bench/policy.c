@@ -19,7 +19,7 @@ struct bench {
     struct policy policies[POLICIES];
     const struct policy *list[POLICIES];
     struct policy_rule rules[POLICIES][RULES];
-    int32_t codes[POLICIES][RULES];
+    int64_t codes[POLICIES][RULES];
     struct str categories[POLICIES][RULES];
     char names[POLICIES][RULES][24];
     struct pattern *patterns[PATTERNS];

@@ -2,9 +2,21 @@
 
 /* Annotations of Armada's jobs. */
 
-#include "api/api_routes.h"
+#include <string.h>
 
-/* Takes the first name off "a,b". */
+#include "api/api_routes.h"
+#include "base/array.h"
+
+static struct str trimmed(struct str s)
+{
+    while (s.len && (s.at[0] == ' ' || s.at[0] == '\t'))
+        s = (struct str){s.at + 1, s.len - 1};
+    while (s.len && (s.at[s.len - 1] == ' ' || s.at[s.len - 1] == '\t'))
+        s.len--;
+    return s;
+}
+
+/* Takes the first name off "a, b". */
 static struct str next_name(struct str *names)
 {
     const char *comma = memchr(names->at, ',', names->len);
@@ -12,7 +24,7 @@ static struct str next_name(struct str *names)
     struct str name = {names->at, n};
     size_t used = comma ? n + 1 : n;
     *names = (struct str){names->at + used, names->len - used};
-    return name;
+    return trimmed(name);
 }
 
 static bool has_name(struct str names, struct str name)
@@ -40,6 +52,8 @@ static struct err add_policies(struct str added, struct arena *a, struct str *na
         memcpy(text, names->at, names->len);
     while (added.len) {
         struct str name = next_name(&added);
+        if (name.len == 0)
+            continue;
         TRY(job_check_name(name, "the name of a retry policy"));
         if (has_name(all, name))
             continue;
@@ -62,17 +76,85 @@ static struct err read_policies(struct json_cursor *c, struct arena *a, void *ou
     return add_policies(text, a, &o->retry_policies);
 }
 
+/* What `gang` of the job says has precedence: then these are only what others go by. */
+static struct err read_gang_id(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_options *o = out;
+    struct str id;
+    TRY(field_text(c, a, &id));
+    TRY(job_check_name(id, "the id of a gang"));
+    if (!o->gang.len)
+        o->gang = id;
+    return err_none();
+}
+
+static struct err read_gang_size(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_options *o = out;
+    struct str text;
+    uint64_t n = 0;
+    TRY(field_text(c, a, &text));
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9' || n > JOB_GANG_MAX)
+            return err_make(ERR_BAD_VALUE, "a whole number from 1 to %d as text", JOB_GANG_MAX);
+        n = n * 10 + (uint64_t)(text.at[i] - '0');
+    }
+    if (n == 0 || n > JOB_GANG_MAX)
+        return err_make(ERR_BAD_VALUE, "a whole number from 1 to %d as text", JOB_GANG_MAX);
+    if (!o->gang_size)
+        o->gang_size = n;
+    return err_none();
+}
+
 static const struct field annotations_table[] = {
     {"armadaproject.io/retry-policy", false, read_policies, 0, true,
      "string: retry policies, as a,b; they come behind those in retry_policies"},
+    {"armadaproject.io/gangId", false, read_gang_id, 0, true, "string 1..: as the id in gang"},
+    {"armadaproject.io/gangCardinality", false, read_gang_size, 0, true,
+     "string /^[0-9]+$/: as the cardinality in gang"},
 };
 const struct api_body api_annotations_body = {.name = "NewAnnotations",
                                               API_FIELDS(annotations_table),
                                               .doc = "object: what jobs of Armada say"};
 
-struct err api_decode_annotations(const struct api *a, struct json_cursor *c, struct arena *arena,
+struct err api_decode_annotations(bool strict, struct json_cursor *c, struct arena *arena,
                                   struct job_options *out)
 {
     const struct api_body *b = &api_annotations_body;
-    return field_read_object(a->strict, c, arena, b->fields, b->count, out);
+    TRY(field_read_object(strict, c, arena, b->fields, b->count, out));
+    if (!out->gang.len == !out->gang_size)
+        return err_none();
+    return err_make(ERR_MISSING_FIELD, "gangId and gangCardinality go together");
+}
+
+/* A job as Armada's clients submit it: {"podSpec": {...}, "annotations": {...}}. */
+struct armada_job {
+    struct str pod_spec, pod_specs;
+    struct field_part annotations;
+};
+
+static const struct field armada_job_table[] = {
+    {"podSpec", false, field_any, offsetof(struct armada_job, pod_spec)},
+    {"podSpecs", false, field_any, offsetof(struct armada_job, pod_specs)},
+    {"annotations", false, field_part, offsetof(struct armada_job, annotations), true},
+};
+
+struct err api_decode_payload_annotations(struct str payload, struct arena *arena,
+                                          struct job_options *out)
+{
+    static const char domain[] = "armadaproject.io";
+    struct armada_job job = {0};
+    if (!memmem(payload.at, payload.len, domain, sizeof domain - 1))
+        return err_none();
+    struct json_cursor c = json_open(payload);
+    enum json_type type;
+    if (json_peek(&c, &type).code != ERR_OK || type != JSON_OBJECT ||
+        field_read_object(false, &c, arena, armada_job_table, COUNT(armada_job_table), &job).code !=
+            ERR_OK)
+        return err_none(); /* another kind of payload */
+    if (!job.annotations.given || (!job.pod_spec.len && !job.pod_specs.len))
+        return err_none();
+    struct err err = api_decode_annotations(false, &job.annotations.at, arena, out);
+    err.offset = -1; /* it would be one of the payload */
+    return err;
 }

@@ -474,7 +474,7 @@ static struct err read_parts(const struct api *a, struct job_fields *f, struct a
         return field_in(err, "budgets");
     if (!f->annotations.given)
         return err_none();
-    err = api_decode_annotations(a, &f->annotations.at, arena, &spec->options);
+    err = api_decode_annotations(a->strict, &f->annotations.at, arena, &spec->options);
     return err.code == ERR_OK ? err : field_in(err, "annotations");
 }
 
@@ -484,10 +484,10 @@ static struct err check_parts(const struct job_fields *f)
     const struct enqueue *spec = &f->spec;
     if (spec->options.tracestate.len && !spec->options.traceparent.len)
         return err_make(ERR_BAD_VALUE, "tracestate: it is nothing without a traceparent");
-    if (f->gang.given && spec->options.concurrency_key.len)
+    if (spec->options.gang.len && spec->options.concurrency_key.len)
         return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
                                        "they have no concurrency_key");
-    if (f->gang.given && (f->batch.given || spec->unique_while))
+    if (spec->options.gang.len && (f->batch.given || spec->unique_while))
         return err_make(ERR_BAD_VALUE,
                         "gang: its members are jobs of their own, without a batch or a unique_key");
     if (f->batch.given && (spec->options.alias.len || spec->options.deadline.ms))
@@ -510,12 +510,16 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
                                     .retry_limit = RETRY_LIMIT_DEFAULT,
                                     .completed_retention = RETENTION_DEFAULT,
                                     .dead_retention = RETENTION_DEFAULT}};
+    struct err err = err_none();
     TRY(field_read_object(a->strict, c, arena, job_table, COUNT(job_table), &f));
     if (f.spec.unique_while && !f.spec.unique_key.len)
         return err_make(ERR_MISSING_FIELD, "unique_while needs a unique_key");
     if (f.spec.unique_key.len && !f.spec.unique_while)
         f.spec.unique_while = UNIQUE_QUEUED;
     TRY(read_parts(a, &f, arena));
+    err = api_decode_payload_annotations(f.spec.payload, arena, &f.spec.options);
+    if (err.code != ERR_OK)
+        return field_in(field_in(err, "annotations"), "payload");
     TRY(check_parts(&f));
     *out = f.spec;
     return err_none();

@@ -6,6 +6,7 @@
 #include "api/api_words.h"
 #include "base/array.h"
 #include "base/must.h"
+#include "policy/armada_categories.h"
 #include "policy/armada_document.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
@@ -143,6 +144,7 @@ static void write_bodies(struct buf *b)
     write_tables(b, fields_match_tables, fields_match_table_count);
     write_tables(b, policy_document_tables, policy_document_table_count);
     write_tables(b, armada_document_tables, armada_document_table_count);
+    write_tables(b, armada_categories_tables, armada_categories_table_count);
     write_tables(b, category_document_tables, category_document_table_count);
     write_tables(b, &settings_document_table, 1);
 }

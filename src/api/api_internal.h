@@ -255,8 +255,12 @@ struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct
 
 #define API_POLICIES_MAX 32
 /* What the annotations of a job of Armada mean here; policies are added behind those in *out. */
-struct err api_decode_annotations(const struct api *a, struct json_cursor *c, struct arena *arena,
+struct err api_decode_annotations(bool strict, struct json_cursor *c, struct arena *arena,
                                   struct job_options *out);
+/* The same of a payload in the form of Armada's jobs, whose annotations stand beside podSpec;
+ * others have none. */
+struct err api_decode_payload_annotations(struct str payload, struct arena *arena,
+                                          struct job_options *out);
 struct err api_field_policies(struct json_cursor *c, struct arena *a, void *str);
 
 struct name_list {

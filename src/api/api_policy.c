@@ -13,7 +13,7 @@
 #include "policy/settings_document.h"
 
 const struct api_body api_policy_body = {.doc = "AnyRetryPolicy"};
-const struct api_body api_categories_body = {.doc = "NewFailureCategories"};
+const struct api_body api_categories_body = {.doc = "AnyFailureCategories"};
 const struct api_body api_retry_settings_body = {.doc = "NewRetrySettings"};
 
 /* --- answers --- */
@@ -87,11 +87,10 @@ static void on_put(void *ctx, const struct reply *r)
     if (b) {
         if (p->is_policy && r->retry_settings)
             policy_warning_settings(&p->policy, &r->retry_settings->settings);
-        const struct api_policy_changed changed = {r->resources, p->policy.warnings};
-        if (p->is_policy)
-            shape_write(b, &api_policy_changed_shape, &changed, SHAPE_AS_IT_IS);
-        else
-            shape_write(b, &api_categories_shape, r->resources, SHAPE_AS_IT_IS);
+        const struct api_policy_changed changed = {
+            r->resources, p->is_policy ? p->policy.warnings : p->categories.warnings};
+        shape_write(b, p->is_policy ? &api_policy_changed_shape : &api_categories_changed_shape,
+                    &changed, SHAPE_AS_IT_IS);
         api_reply_json(p->call.x, p->status, b);
     }
     release(p);
@@ -170,9 +169,37 @@ void api_policy_read(struct api *a, const struct api_request *r)
     do_named(a, r, CMD_POLICY_READ, on_policy);
 }
 
+const struct api_param api_policy_remove_params[] = {
+    {"detach", "boolean: take it from the queues that have it; without, 409 while one has it"},
+    {NULL, NULL}};
+
+static struct err read_detach(const struct http_request *req, bool *detach)
+{
+    struct query_cursor c = query_open(req->query, req->arena);
+    struct str name, value;
+    unsigned seen = 0;
+    bool more;
+    for (;;) {
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            return err_none();
+        TRY(api_param_once(name, api_policy_remove_params, &seen));
+        *detach = str_eq(value, STR("true"));
+        if (!*detach && !str_eq(value, STR("false")))
+            return err_make(ERR_BAD_VALUE, "detach: expected true or false");
+    }
+}
+
 void api_policy_remove(struct api *a, const struct api_request *r)
 {
-    do_named(a, r, CMD_POLICY_REMOVE, api_reply_empty);
+    struct command c = {
+        .kind = CMD_POLICY_REMOVE, .done = api_reply_empty, .resource.name = r->params->at[0]};
+    struct err err = api_check_media(r->http);
+    if (err.code == ERR_OK)
+        err = read_detach(r->http, &c.resource.detach);
+    if (c.resource.name.len == 0)
+        err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
+    api_submit(a, r, &c, err);
 }
 
 void api_categories(struct api *a, const struct api_request *r)

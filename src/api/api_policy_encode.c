@@ -119,6 +119,14 @@ static const struct shape_member changed_policy_members[] = {
 const struct shape api_policy_changed_shape = {.name = "ChangedRetryPolicy",
                                                SHAPE_MEMBERS(changed_policy_members)};
 
+static const struct shape_member changed_categories_members[] = {
+    {MEMBERS_AT(struct api_policy_changed, view, &api_categories_shape)},
+    {MEMBER_MADE("warnings", IF_SET, "string[]", write_warnings, WARNINGS_DOC,
+                 .is_set = has_warnings)},
+};
+const struct shape api_categories_changed_shape = {.name = "ChangedFailureCategories",
+                                                   SHAPE_MEMBERS(changed_categories_members)};
+
 /* --- settings --- */
 
 static void write_setting(struct buf *b, const struct policy_settings *s, const char *name)

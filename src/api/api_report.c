@@ -159,10 +159,22 @@ static struct err read_log(struct json_cursor *c, struct arena *a, void *out)
     return err_none();
 }
 
+#define EXIT_CODE_DOC "integer -2147483648..4294967295"
+
+/* Windows has codes above INT32_MAX; they are kept and shown as the same 32 bits with a sign. */
+static struct err read_exit_code(struct json_cursor *c, struct arena *a, void *i32)
+{
+    int64_t v;
+    (void)a;
+    TRY(json_read_int(c, INT32_MIN, UINT32_MAX, &v));
+    *(int32_t *)i32 = (int32_t)(uint32_t)v;
+    return err_none();
+}
+
 static const struct field container_table[] = {
     {"name", true, api_field_label, CONTAINER(name), .doc = "string 0..$", .most = JOB_NAME_MAX},
     {"init", false, field_bool, CONTAINER(init), true, "boolean"},
-    {"exit_code", false, field_i32, CONTAINER(exit_code), true, "integer"},
+    {"exit_code", false, read_exit_code, CONTAINER(exit_code), true, EXIT_CODE_DOC},
     {"signal", false, field_i32, CONTAINER(signal), true, "integer"},
     {"reason", false, api_field_label, CONTAINER(reason), true, "string 0..$", JOB_NAME_MAX},
     {"message", false, field_text, CONTAINER(message), true, "string"},
@@ -264,7 +276,7 @@ static const struct field failure_table[] = {
     {"message", true, field_text, REPORT(failure.message), .doc = "string"},
     {"error_type", false, field_text, REPORT(failure.error_type), true, "string"},
     {"backtrace", false, field_text, REPORT(failure.backtrace), true, "string"},
-    {"exit_code", false, field_i32, REPORT(failure.exit_code), true, "integer"},
+    {"exit_code", false, read_exit_code, REPORT(failure.exit_code), true, EXIT_CODE_DOC},
     {"signal", false, field_i32, REPORT(failure.signal), true, "integer"},
     {"run_ms", false, field_span, REPORT(failure.run_time), true, "integer 0..: how long it ran"},
     {"condition", false, read_condition, REPORT(failure.condition), true,

@@ -69,7 +69,7 @@ extern const struct api_param api_health_params[], api_metrics_params[];
 /* Of those, whose only value is "owner": ERR_BAD_VALUE, ERR_DUPLICATE_FIELD, … */
 struct err api_read_owner_params(const struct api_request *r, const struct api_param *params);
 extern const struct api_param api_events_params[];
-extern const struct api_param api_queues_params[];
+extern const struct api_param api_queues_params[], api_policy_remove_params[];
 extern const struct api_param api_enqueue_params[], api_failures_params[], api_workers_params[];
 extern const struct api_param api_job_params[], api_retry_job_params[];
 
@@ -147,9 +147,9 @@ extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_j
 extern const struct shape api_explanation_shape;
 extern const struct shape api_backlog_page_shape;
 extern const struct shape api_policy_shape, api_policies_shape, api_policy_changed_shape,
-    api_categories_shape, api_categories_list_shape, api_retry_settings_shape,
-    api_retry_settings_changed_shape;           /* api_policy_encode.c */
-extern const struct shape api_simulation_shape; /* api_simulate.c */
+    api_categories_shape, api_categories_changed_shape, api_categories_list_shape,
+    api_retry_settings_shape, api_retry_settings_changed_shape; /* api_policy_encode.c */
+extern const struct shape api_simulation_shape;                 /* api_simulate.c */
 extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
 extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shape, api_quota_shape;

@@ -62,7 +62,8 @@ const struct subcommand create_command = {
     .name = "create",
     .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
     .summary = "create policies, failure categories and queues",
-    .about = DOCUMENTS "\nIf one exists already, it is refused, and the others are created.",
+    .about = DOCUMENTS "\nIf one exists already, it is refused, and the others are created; "
+                       "one in Armada's form is replaced.",
     .examples = "  tenax create -f policies.yaml\n"
                 "  tenax create retry-policy -f infra.yaml\n"
                 "  tenax create queue ml --retry-policies infra,ml-training\n",
@@ -144,7 +145,11 @@ static int send_to(struct client *c, const char *method, const struct resource *
     bool post = strcmp(method, "POST") == 0;
     c->call.body.len = 0;
     buf_str(&c->call.body, body);
-    int code = client_ask(c, method, path_of(&path, r->kind, post ? (struct str){0} : r->name));
+    (void)path_of(&path, r->kind, post ? (struct str){0} : r->name);
+    path.len--; /* the byte that ends it */
+    if (strcmp(method, "DELETE") == 0 && r->detach && r->kind->detachable)
+        client_query(&path, "detach", "true");
+    int code = client_ask(c, method, client_path(&path));
     buf_fini(&path);
     return code;
 }
@@ -217,7 +222,7 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
     int code = find(c, r, false, &now);
     if (code != CLI_OK)
         return code;
-    if (verb == RESOURCES_CREATE && now)
+    if (verb == RESOURCES_CREATE && now && !r->of_armada)
         return refuse(c, r, CLI_REFUSED, "already exists; apply and update change it");
     if (verb == RESOURCES_UPDATE && !now)
         return refuse(c, r, CLI_NOT_FOUND, "does not exist; apply and create make it");
@@ -226,7 +231,7 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
                        : r->kind->same(r, now, &c->arena) ? "unchanged"
                                                           : "configured";
     /* POST and not PUT, because since the check someone else may have created one. */
-    const char *method = verb == RESOURCES_CREATE ? "POST" : r->partial ? "PATCH" : "PUT";
+    const char *method = verb == RESOURCES_CREATE && !now ? "POST" : r->partial ? "PATCH" : "PUT";
     if (!dry_run && strcmp(what, "unchanged") != 0)
         code = send_to(c, method, r, r->body);
     if (code == CLI_OK)
@@ -238,6 +243,8 @@ static int take_away(struct client *c, const struct resource *r, bool dry_run, b
 {
     const struct document_node *now;
     int code = find(c, r, false, &now);
+    if (code == CLI_OK && !now && r->may_miss)
+        return refuse(c, r, CLI_OK, "does not exist; nothing was deleted");
     if (code == CLI_OK && !now)
         return refuse(c, r, CLI_NOT_FOUND, "does not exist");
     if (code == CLI_OK && !dry_run)
@@ -464,7 +471,8 @@ int resources_words(const struct subcommand *command, char **words, int count, s
             return refuse_kind(command, words[i]);
         if (!name.len)
             return subcommand_usage(command, "a name must not be empty");
-        resource_add(list, kind, name, a);
+        /* armadactl's spelling, by which scripts delete what may be gone. */
+        resource_add(list, kind, name, a)->may_miss = strncmp(words[0], "retry-policy", 12) == 0;
     }
     if (list->first)
         *all = NULL;

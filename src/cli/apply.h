@@ -8,7 +8,7 @@
 #include "cli/manifest.h"
 
 enum resources_verb {
-    RESOURCES_CREATE, /* refuses what exists */
+    RESOURCES_CREATE, /* refuses what exists, unless the file is of Armada's form */
     RESOURCES_APPLY,
     RESOURCES_UPDATE, /* refuses what does not exist */
     RESOURCES_DELETE,

@@ -16,7 +16,7 @@
 struct change_args {
     struct client_args client;
     struct filter_args filter;
-    bool dry_run, everything, completed, yes;
+    bool dry_run, everything, completed, yes, detach;
     int64_t rate;
     int64_t canary; /* 0: none */
     const char *set;
@@ -62,6 +62,8 @@ static const struct option_def delete_options[] = {
     {"file", "FILE", OPTION_LIST, AT(files),
      .help = "the resources described by this YAML or JSON file, not jobs; - is standard input",
      .letter = 'f'},
+    {"detach", NULL, OPTION_SWITCH, AT(detach),
+     .help = "with a retry policy: take it from the queues that have it, instead of being refused"},
     MANY_OPTIONS,
     CLIENT_OPTIONS(struct change_args),
     {0},
@@ -127,7 +129,8 @@ const struct subcommand delete_command = {
         "it reports.\n"
         "With -f, or after the word retrypolicy or queue, it deletes resources and no jobs: "
         "`tenax delete queue mail` deletes the settings of the queue, `tenax delete "
-        "--queue mail` deletes its jobs. A retry policy that a queue uses is refused.",
+        "--queue mail` deletes its jobs. A retry policy that a queue uses is refused without "
+        "--detach. A file in Armada's form detaches, and may name what does not exist.",
     .examples = "  tenax delete 03fr82s077azjmurys29qjch4\n"
                 "  tenax delete --status dead --type thumbnail --dry-run\n"
                 "  tenax delete --everything --undo 1h\n"
@@ -373,7 +376,9 @@ static int delete_resources(const struct change_args *args, struct options *o)
         code = resources_words(&delete_command, o->rest, o->rest_count, &c.arena, &list, &all);
     if (all)
         code = subcommand_usage(&delete_command, "which %s? give its name", all->word);
-    else if (code == CLI_OK && list.first)
+    for (struct resource *r = list.first; r; r = r->next)
+        r->detach |= args->detach;
+    if (!all && code == CLI_OK && list.first)
         code = resources_do(&c, RESOURCES_DELETE, &list, args->dry_run);
     client_close(&c);
     return code;

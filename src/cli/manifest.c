@@ -9,6 +9,7 @@
 #include "base/must.h"
 #include "client/input.h"
 #include "core/job.h"
+#include "policy/armada_categories.h"
 #include "policy/category_document.h"
 #include "policy/fields.h"
 #include "policy/policy_document.h"
@@ -62,6 +63,7 @@ static void cell(struct table *t, struct str text)
 struct resource_essence {
     struct str name, text;
     int64_t version;
+    bool of_armada;
     const struct document_node *warnings; /* or NULL */
 };
 
@@ -74,6 +76,7 @@ static bool read_whole(const struct document_node *root, struct arena *a, struct
         return false;
     r->name = e.name;
     r->warnings = e.warnings;
+    r->of_armada = r->may_miss = r->detach = e.of_armada;
     return true;
 }
 
@@ -121,6 +124,14 @@ static void rules_cell(const struct document_node *spec, struct table *t)
         table_print(t, TABLE_PLAIN, "%zu", rules ? rules->count : 0);
 }
 
+static const struct document_node *copy_texts(const struct document_node *list, struct arena *a)
+{
+    struct document_node *copy = document_list(a);
+    for (const struct document_node *n = list->first; n; n = n->next)
+        document_add(copy, "", document_string(a, arena_copy(a, n->text)));
+    return copy;
+}
+
 /* --- retry policies --- */
 
 static bool policy_essence(const struct document_node *root, struct arena *a,
@@ -132,10 +143,8 @@ static bool policy_essence(const struct document_node *root, struct arena *a,
     e->name = arena_copy(a, d.policy.name);
     e->version = d.resource_version;
     e->text = json_of(policy_document_tree(&d.policy, 0, a), a);
-    struct document_node *warnings = document_list(a);
-    for (const struct document_node *n = d.warnings->first; n; n = n->next)
-        document_add(warnings, "", document_string(a, arena_copy(a, n->text)));
-    e->warnings = warnings;
+    e->warnings = copy_texts(d.warnings, a);
+    e->of_armada = d.of_armada;
     policy_document_free(&d);
     return true;
 }
@@ -165,6 +174,8 @@ static bool categories_essence(const struct document_node *root, struct arena *a
     e->name = arena_copy(a, d.categorizer.name);
     e->version = d.resource_version;
     e->text = json_of(category_document_tree(&d.categorizer, 0, a), a);
+    e->warnings = copy_texts(d.warnings, a);
+    e->of_armada = armada_categories_of(root) != NULL;
     category_document_free(&d);
     return true;
 }
@@ -424,6 +435,7 @@ static const struct resource_kind kinds[] = {
      .words = "retrypolicies",
      .path = "/retry-policies",
      .items = "items",
+     .detachable = true,
      .essence = policy_essence,
      .read = read_whole,
      .exists = whole_exists,
@@ -536,6 +548,8 @@ static bool add_document(struct resources *list, const struct document_node *roo
                 return false;
         return true;
     }
+    if (armada_categories_of(root))
+        kind = STR(CATEGORY_DOCUMENT_KIND);
     for (size_t i = 0; i < KINDS; i++)
         if (str_eq(kind, str_from(kinds[i].kind))) {
             struct resource *r = resource_add(list, &kinds[i], (struct str){0}, a);

@@ -20,6 +20,7 @@ struct resource_kind {
     const char *items; /* the member of the answer to GET path that lists them */
     const char *query; /* parameters for requesting a list, or NULL; the answer comes in pages */
     bool from_words;   /* `tenax create queue ml` works without a file */
+    bool detachable;   /* others can go on without it */
     /* What matters about a document that the server stores as it is; NULL for other kinds. */
     bool (*essence)(const struct document_node *root, struct arena *a, struct resource_essence *e,
                     struct document_fault *fault);
@@ -42,8 +43,12 @@ struct resource_kind {
 struct resource {
     const struct resource_kind *kind;
     struct str name;
-    struct str body;                      /* JSON, for PUT; empty: only the name is known */
-    bool partial;                         /* whether the server keeps what the body omits */
+    struct str body; /* JSON, for PUT; empty: only the name is known */
+    bool partial;    /* whether the server keeps what the body omits */
+    bool of_armada;  /* of a file in Armada's form: create replaces, what is missing may be deleted,
+                      * and what is deleted is detached */
+    bool may_miss;   /* it may be deleted although it does not exist */
+    bool detach;     /* when it is deleted, it is taken from what uses it */
     const struct document_node *warnings; /* a list of texts, or NULL */
     const char *file;                     /* its file; NULL: the command line */
     uint32_t line;                        /* in that file */

@@ -11,26 +11,35 @@
 #include "base/str.h"
 #include "core/matcher.h"
 
+/* What Armada's executors do with the pod. It is kept, and nothing acts on it. */
+enum categorize_action { CATEGORIZE_NO_ACTION, CATEGORIZE_DELETE, CATEGORIZE_RETAIN };
+
 struct categorize_rule {
     struct matcher match;   /* first, as in every rule (policy/fields.h); states no categories */
     struct str category;    /* not empty */
     struct str subcategory; /* or empty */
     struct str hint;        /* for a person: what to do about it; or empty */
+    enum categorize_action action;
 };
 
 struct categorizer {
     struct str name; /* a DNS label */
     const struct categorize_rule *rules;
     size_t rule_count;
+    /* Of a failure for which no rule of any list holds: those of the first list that has any. */
+    struct str default_category;    /* or empty */
+    struct str default_subcategory; /* or empty */
+    bool disabled;                  /* it is kept and says nothing */
 };
 
 struct categorize_verdict {
     const struct categorize_rule *rule; /* NULL: none holds */
+    struct str category, subcategory;   /* the rule's, or a default; or empty */
     bool over_match_limit; /* a pattern reached its match limit: it counted as no match */
 };
 
-/* Looks at their rules in the order of the list. Whether a category that the worker itself gave
- * comes first is for the caller to say. */
+/* Looks at their rules in the order of the list, and of containers at every one that failed.
+ * Whether a category that the worker itself gave comes first is for the caller to say. */
 struct categorize_verdict categorize(const struct categorizer *const *list, size_t count,
                                      const struct failure *failure);
 

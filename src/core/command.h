@@ -268,6 +268,7 @@ struct resource_command {
     const struct categorizer *categories; /* CATEGORIES_PUT */
     int64_t version;                      /* PUT: the version to be replaced; 0: any */
     bool create;                          /* PUT: there must be none with that name */
+    bool detach; /* POLICY_REMOVE: it is taken from the queues that have it */
 };
 
 /* A resource as stored. */

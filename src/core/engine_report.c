@@ -382,12 +382,11 @@ static void name_category(struct engine *e, struct failure *f, struct arena *a)
     if (n)
         v = categorize(list, n, f);
     count_match_limit(e, v.over_match_limit);
-    const struct categorize_rule *rule = v.rule;
-    if (!rule)
+    if (!v.category.len)
         return;
-    f->category = rule->category;
-    f->subcategory = rule->subcategory;
-    f->hint = rule->hint;
+    f->category = v.category;
+    f->subcategory = v.subcategory;
+    f->hint = v.rule ? v.rule->hint : (struct str){0};
 }
 
 struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,

@@ -15,23 +15,28 @@ static bool is_looked_at(const struct matcher *m, const struct container_result 
            (m->container.len == 0 || str_eq(c->name, m->container));
 }
 
+static bool has_failed(const struct container_result *c)
+{
+    return c->exit_code != 0 || c->signal != 0 || c->condition != CONDITION_NONE;
+}
+
 static const struct container_result *first_failed(const struct matcher *m, const struct failure *f)
 {
     for (size_t i = 0; i < f->container_count; i++) {
         const struct container_result *c = &f->containers[i];
-        if ((c->exit_code != 0 || c->signal != 0 || c->condition != CONDITION_NONE) &&
-            is_looked_at(m, c))
+        if (has_failed(c) && is_looked_at(m, c))
             return c;
     }
     return NULL;
 }
 
-static bool exit_code_holds(const struct matcher *m, int32_t code)
+/* Windows has codes that are negative or not, as one reads their 32 bits. */
+static bool exit_code_holds(const struct matcher *m, int64_t code)
 {
     if (code == 0)
         return false;
     for (size_t i = 0; i < m->exit_code_count; i++)
-        if (m->exit_codes[i] == code)
+        if ((uint32_t)m->exit_codes[i] == (uint32_t)code)
             return m->exit_operator == MATCHER_IN;
     return m->exit_operator == MATCHER_NOT_IN;
 }
@@ -131,12 +136,82 @@ static bool event_holds(const struct matcher *m, struct matcher_subject *s)
     return false;
 }
 
+/* "FailedMount: it did not appear": the part before the colon, and the message behind it. */
+static struct str split_event(struct str event, struct str *message)
+{
+    for (size_t i = 0; i + 1 < event.len; i++) {
+        if (event.at[i] != ':' || event.at[i + 1] != ' ')
+            continue;
+        *message = (struct str){event.at + i + 2, event.len - i - 2};
+        return (struct str){event.at, i};
+    }
+    *message = event;
+    return (struct str){0};
+}
+
+/* A report has the reasons of events and not their types. These are the reasons of normal ones. */
+static enum matcher_event type_of_event(struct str reason)
+{
+    static const struct str normal[] = {
+        STR("Scheduled"), STR("Pulling"),          STR("Pulled"),
+        STR("Created"),   STR("Started"),          STR("Killing"),
+        STR("Preempted"), STR("TriggeredScaleUp"), STR("TaintManagerEviction"),
+        STR("Nominated"), STR("NotTriggerScaleUp")};
+    return is_among(normal, COUNT(normal), reason) ? MATCHER_NORMAL : MATCHER_WARNING;
+}
+
+static bool asks_of_events(const struct matcher *m)
+{
+    return m->event_message || m->event_reason.len || m->event_type != MATCHER_ANY_EVENT;
+}
+
+static bool one_event_holds(const struct matcher *m, struct matcher_subject *s)
+{
+    for (size_t i = 0; i < s->failure->pod_event_count; i++) {
+        struct str message, reason = split_event(s->failure->pod_events[i], &message);
+        if ((!m->event_reason.len || str_eq(m->event_reason, reason)) &&
+            (m->event_type == MATCHER_ANY_EVENT || m->event_type == type_of_event(reason)) &&
+            (!m->event_message || is_found(m->event_message, message, s)))
+            return true;
+    }
+    return false;
+}
+
+/* --- any failed container --- */
+
+static bool container_holds(const struct matcher *m, struct matcher_subject *s,
+                            const struct container_result *c)
+{
+    if (!has_failed(c) || (m->container.len && !str_eq(c->name, m->container)))
+        return false;
+    return (m->exit_operator == MATCHER_NO_CODES ||
+            exit_code_holds(m, exit_code_of(c->exit_code, c->signal))) &&
+           (!m->conditions || condition_holds(m, s->failure, c)) &&
+           (!m->message || is_found(m->message, c->message, s));
+}
+
+static bool any_container_holds(const struct matcher *m, struct matcher_subject *s)
+{
+    for (size_t i = 0; i < s->failure->container_count; i++)
+        if (container_holds(m, s, &s->failure->containers[i]))
+            return true;
+    if (m->container.len || m->message || m->exit_operator != MATCHER_NO_CODES)
+        return false;
+    return !m->conditions || condition_holds(m, s->failure, NULL);
+}
+
+static bool containers_hold(const struct matcher *m, struct matcher_subject *s)
+{
+    if (s->any_failed && s->failure->container_count)
+        return any_container_holds(m, s) && names_hold(m, s->failure);
+    return facts_hold(m, s->failure) && (!m->message || message_holds(m, s));
+}
+
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s)
 {
-    return facts_hold(m, s->failure) && (!m->message || message_holds(m, s)) &&
-           (!m->error || is_found(m->error, s->failure->message, s)) &&
+    return containers_hold(m, s) && (!m->error || is_found(m->error, s->failure->message, s)) &&
            (!m->pod_error || is_found(m->pod_error, s->failure->pod_error, s)) &&
-           (!m->pod_event || event_holds(m, s));
+           (!m->pod_event || event_holds(m, s)) && (!asks_of_events(m) || one_event_holds(m, s));
 }
 
 /* --- identity --- */
@@ -195,7 +270,11 @@ uint64_t matcher_key(const struct matcher *m)
     key = fold_pattern(key, 9, m->pod_event);
     key = fold_names(key, 10, m->subcategories, m->subcategory_count);
     key = fold_names(key, 11, m->error_types, m->error_type_count);
-    return fold_pattern(key, 12, m->error);
+    key = fold_pattern(key, 12, m->error);
+    key = fold_pattern(key, 13, m->event_message);
+    if (m->event_reason.len)
+        key = fold(key, 14, matcher_hash(m->event_reason));
+    return m->event_type != MATCHER_ANY_EVENT ? fold(key, 15, m->event_type) : key;
 }
 
 /* --- what matchers say without a failure --- */
@@ -248,6 +327,13 @@ static bool containers_cover(const struct matcher *wide, const struct matcher *n
                                           wide->include_init == narrow->include_init);
 }
 
+static bool events_cover(const struct matcher *wide, const struct matcher *narrow)
+{
+    return pattern_covers(wide->event_message, narrow->event_message) &&
+           (!wide->event_reason.len || str_eq(wide->event_reason, narrow->event_reason)) &&
+           (wide->event_type == MATCHER_ANY_EVENT || wide->event_type == narrow->event_type);
+}
+
 bool matcher_covers(const struct matcher *wide, const struct matcher *narrow)
 {
     bool conditions =
@@ -262,7 +348,7 @@ bool matcher_covers(const struct matcher *wide, const struct matcher *narrow)
            pattern_covers(wide->message, narrow->message) &&
            pattern_covers(wide->error, narrow->error) &&
            pattern_covers(wide->pod_error, narrow->pod_error) &&
-           pattern_covers(wide->pod_event, narrow->pod_event);
+           pattern_covers(wide->pod_event, narrow->pod_event) && events_cover(wide, narrow);
 }
 
 const char *matcher_never(const struct matcher *m)
@@ -285,7 +371,7 @@ static void describe_codes(const struct matcher *m, struct buf *b)
 {
     buf_print(b, "exit code %s", m->exit_operator == MATCHER_IN ? "in" : "not in");
     for (size_t i = 0; i < m->exit_code_count && i < WORDS_LISTED; i++)
-        buf_print(b, "%s %d", i ? "," : "", m->exit_codes[i]);
+        buf_print(b, "%s %lld", i ? "," : "", (long long)m->exit_codes[i]);
     if (m->exit_code_count > WORDS_LISTED)
         buf_lit(b, ", ...");
 }

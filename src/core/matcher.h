@@ -15,12 +15,13 @@
 #include "base/str.h"
 #include "core/job.h"
 
+enum matcher_event { MATCHER_ANY_EVENT, MATCHER_NORMAL, MATCHER_WARNING };
 enum matcher_operator { MATCHER_NO_CODES, MATCHER_IN, MATCHER_NOT_IN };
 
 /* What is stated must all hold; a matcher that states nothing holds always. */
 struct matcher {
     enum matcher_operator exit_operator;
-    const int32_t *exit_codes; /* never 0 */
+    const int64_t *exit_codes; /* as stated: an int32_t, or the same 32 bits as a uint32_t */
     size_t exit_code_count;
     unsigned conditions;           /* bits MATCHER_CONDITION(c); 0: not stated */
     const struct pattern *message; /* NULL: not stated; as are the other patterns */
@@ -33,6 +34,11 @@ struct matcher {
     const struct pattern *error; /* is searched for in the error's message */
     const struct pattern *pod_error;
     const struct pattern *pod_event;
+    /* Of one event of the pod, all that is stated: its message, without the reason before it; its
+     * reason; whether it is normal or a warning. */
+    const struct pattern *event_message;
+    struct str event_reason; /* empty: not stated */
+    enum matcher_event event_type;
     struct str container; /* only this container; empty: not stated */
     bool include_init;    /* init containers are looked at too */
 };
@@ -42,6 +48,7 @@ struct matcher {
 /* A failure to be looked at by any number of matchers. */
 struct matcher_subject {
     const struct failure *failure;
+    bool any_failed; /* see matcher_holds */
     /* Patterns that reached their match limit; each counted as no match. After MATCHER_GIVE_UPS_MAX
      * no further pattern is tried. */
     unsigned gave_up;
@@ -62,8 +69,12 @@ struct matcher_subject {
  *   whatever the containers say, unless the matcher names a container.
  * - Messages are those of all containers, whether they failed or not.
  * - Init containers are passed over, also by a matcher that names one, without include_init.
- * - Exit code 0 means that there is none: it never matches, NotIn included. A failure without
- *   containers that says which signal ended the process, and no exit code, has 128 + signal.
+ * - Exit code 0 means that there is none: it never matches, neither In nor NotIn. Codes are
+ *   compared as 32 bits: 3221225477 and -1073741819 are both 0xC0000005 of Windows. A failure
+ * without containers that says which signal ended the process, and no exit code, has 128 + signal.
+ * - With any_failed of the subject, what is asked of a container must hold for one and the same
+ *   container that failed, whichever it is and init containers included; nothing is asked of those
+ *   that did not fail.
  * - The category, the error that the worker reported, the pod's error and its events are those of
  *   the failure as a whole. */
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s);

@@ -2,6 +2,7 @@
 #include "policy/armada_document.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/array.h"
 #include "base/quantity.h"
@@ -96,19 +97,36 @@ static struct err rule_mutate(struct json_cursor *c, struct arena *a, void *rule
 
 /* --- rules --- */
 
-/* Its clients accept the short name in any case, and the long one. */
-static const char *const actions[] = {"Retry", "retry", "RETRY", "RETRY_ACTION_RETRY",
-                                      "Fail",  "fail",  "FAIL",  "RETRY_ACTION_FAIL",
-                                      NULL};
-#define RETRY_ACTIONS 4
+/* Its clients accept the short name and the long one in any case, and the number of the long one.
+ */
+static const struct {
+    const char *name, *long_name, *number;
+    enum policy_action action;
+} actions[] = {{"Fail", "RETRY_ACTION_FAIL", "1", POLICY_FAIL},
+               {"Retry", "RETRY_ACTION_RETRY", "2", POLICY_RETRY}};
+#define ACTION_DOC "ArmadaAction"
+
+static bool is_word(struct str text, const char *word)
+{
+    return text.len == strlen(word) && strncasecmp(text.at, word, text.len) == 0;
+}
 
 static struct err read_action(struct json_cursor *c, struct arena *a, void *action)
 {
-    size_t which;
+    const struct document_node *n = fields_node(c);
+    size_t at = c->pos;
     (void)a;
-    TRY(fields_word(c, actions, "Retry or Fail", &which));
-    *(enum policy_action *)action = which < RETRY_ACTIONS ? POLICY_RETRY : POLICY_FAIL;
-    return err_none();
+    for (size_t i = 0; i < COUNT(actions); i++) {
+        bool named = n->type == DOCUMENT_STRING &&
+                     (is_word(n->text, actions[i].name) || is_word(n->text, actions[i].long_name));
+        bool numbered = n->type == DOCUMENT_NUMBER && is_word(n->text, actions[i].number);
+        if (!named && !numbered)
+            continue;
+        *(enum policy_action *)action = actions[i].action;
+        return json_skip(c, NULL);
+    }
+    return fields_refuse(c, at, n->type == DOCUMENT_STRING ? ERR_BAD_VALUE : ERR_BAD_TYPE,
+                         "Retry or Fail");
 }
 
 static struct err read_one(struct json_cursor *c, struct arena *a, const struct str **list,
@@ -133,7 +151,7 @@ static struct err rule_subcategory(struct json_cursor *c, struct arena *a, void 
 }
 
 static const struct field rule_table[] = {
-    {"action", true, read_action, RULE(action), .doc = "string (*)", .words = actions},
+    {"action", true, read_action, RULE(action), .doc = ACTION_DOC},
     {"onCategory", true, rule_category, 0, .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
     {"onSubcategory", false, rule_subcategory, 0, .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
     {"mutate", false, rule_mutate, 0, .doc = "ArmadaMutation"},
@@ -166,8 +184,7 @@ static struct err read_as_checked(struct json_cursor *c, struct arena *a, void *
 static struct err read_rules(struct json_cursor *c, struct arena *a, void *into)
 {
     struct policy *p = into;
-    struct fields_rules rules = {.path = "rules",
-                                 .size = sizeof(struct policy_rule),
+    struct fields_rules rules = {.size = sizeof(struct policy_rule),
                                  .table = rule_table,
                                  .table_count = COUNT(rule_table),
                                  .begin = begin_rule,
@@ -194,14 +211,16 @@ static const struct field document_table[] = {
      .doc = "integer 0..$: if it is omitted, "
             "nothing is retried",
      .most = POLICY_RETRIES_MAX},
-    {"defaultAction", true, read_action, POLICY(default_action), .doc = "string (*)",
-     .words = actions},
+    {"defaultAction", true, read_action, POLICY(default_action), .doc = ACTION_DOC},
     {"rules", false, read_rules, 0, .doc = "ArmadaPolicyRule[..$]", .most = FIELDS_RULES_MAX},
 };
 
 const struct field_table armada_document_tables[] = {
     {"ArmadaRetryPolicy", FIELD_TABLE(document_table),
      .doc = "object: a retry policy in the format of Armada's releases"},
+    {"ArmadaAction",
+     .doc = "string or integer 1..2: Retry or Fail in any case, also as RETRY_ACTION_RETRY and "
+            "RETRY_ACTION_FAIL; or the number of one, 2 or 1"},
     {"ArmadaPolicyRule", FIELD_TABLE(rule_table)},
     {"ArmadaMutation", FIELD_TABLE(mutate_table)},
     {"ArmadaAffinityMutation", FIELD_TABLE(affinity_table)},

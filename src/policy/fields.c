@@ -24,6 +24,11 @@ struct fields_place {
     size_t value;    /* where it begins after the key */
 };
 
+static bool is_stated(const struct fields *f, const struct document_node *member)
+{
+    return member && !(f->nulls_absent && member->type == DOCUMENT_NULL);
+}
+
 /* The tree is at most DOCUMENT_DEPTH_MAX deep. */
 static void write_node(struct fields *f, const struct document_node *n, size_t index, bool member,
                        struct buf *b)
@@ -40,10 +45,12 @@ static void write_node(struct fields *f, const struct document_node *n, size_t i
         bool map = n->type == DOCUMENT_MAP;
         size_t i = 0;
         buf_byte(b, map ? '{' : '[');
-        for (const struct document_node *c = n->first; c; c = c->next, i++) {
+        for (const struct document_node *c = n->first; c; c = c->next) {
+            if (map && !is_stated(f, c))
+                continue;
             if (i)
                 buf_byte(b, ',');
-            write_node(f, c, i, map, b);
+            write_node(f, c, i++, map, b);
         }
         buf_byte(b, map ? '}' : ']');
     } else {
@@ -52,17 +59,30 @@ static void write_node(struct fields *f, const struct document_node *n, size_t i
     f->places[place].to = b->len;
 }
 
-struct json_cursor fields_open(struct fields *f, const struct document_node *root, const char *name,
-                               struct arena *a, struct document_fault *fault)
+static struct json_cursor open_tree(struct fields *f, const struct document_node *root)
 {
     struct buf b = {0};
-    *f = (struct fields){.arena = a, .fault = fault, .name = name};
-    fault->code = ERR_OK;
+    f->fault->code = ERR_OK;
     write_node(f, root, 0, false, &b);
-    struct json_cursor c = json_open(arena_copy(a, buf_view(&b)));
+    struct json_cursor c = json_open(arena_copy(f->arena, buf_view(&b)));
     c.context = f;
     buf_fini(&b);
     return c;
+}
+
+struct json_cursor fields_open(struct fields *f, const struct document_node *root, const char *name,
+                               struct arena *a, struct document_fault *fault)
+{
+    *f = (struct fields){.arena = a, .fault = fault, .name = name};
+    return open_tree(f, root);
+}
+
+struct json_cursor fields_open_lenient(struct fields *f, const struct document_node *root,
+                                       const char *name, struct arena *a,
+                                       struct document_fault *fault)
+{
+    *f = (struct fields){.arena = a, .fault = fault, .name = name, .nulls_absent = true};
+    return open_tree(f, root);
 }
 
 static const struct fields *fields_of(const struct json_cursor *c)
@@ -110,7 +130,8 @@ size_t fields_member(const struct json_cursor *c, size_t map, const char *name)
 
 bool fields_has(const struct json_cursor *c, size_t map, const char *name)
 {
-    return document_member(place_at(fields_of(c), map)->node, name) != NULL;
+    const struct fields *f = fields_of(c);
+    return is_stated(f, document_member(place_at(f, map)->node, name));
 }
 
 size_t fields_entry(const struct json_cursor *c, size_t list, size_t i)
@@ -250,7 +271,7 @@ struct err fields_read(struct json_cursor *c, const struct field *table, size_t 
     if (err.code == ERR_UNKNOWN_FIELD) {
         refuse_unknown(c, (size_t)err.offset, table, n);
     } else if (err.code == ERR_MISSING_FIELD) {
-        while (!table[missing].required || document_member(map, table[missing].name))
+        while (!table[missing].required || is_stated(f, document_member(map, table[missing].name)))
             missing++;
         refuse_missing(c, at, table[missing].name);
     } else {

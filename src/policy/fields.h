@@ -22,6 +22,7 @@ struct fields_place;
 struct fields {
     struct arena *arena;
     struct document_fault *fault;
+    bool nulls_absent;       /* a member that is null counts as not stated */
     bool stored;             /* it was accepted before: limits on patterns do not apply */
     uint64_t *pattern_bytes; /* the total of its patterns, or what their compilation cost; NULL for
                               * a part without patterns */
@@ -34,6 +35,10 @@ struct fields {
  * as long as the cursor and its copies. After any error the fault is filled in. */
 struct json_cursor fields_open(struct fields *f, const struct document_node *root, const char *name,
                                struct arena *a, struct document_fault *fault);
+/* The same, but a member that is null counts as not stated, as in Go. */
+struct json_cursor fields_open_lenient(struct fields *f, const struct document_node *root,
+                                       const char *name, struct arena *a,
+                                       struct document_fault *fault);
 
 /* Reads a mapping by a table. Members that are not in the table are refused. */
 NODISCARD struct err fields_read(struct json_cursor *c, const struct field *table, size_t n,
@@ -146,6 +151,10 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
     {                                                                                              \
         "onError", false, fields_error, 0, .doc = "ErrorMatcher"                                   \
     }
+#define FIELDS_ON_POD_EVENTS                                                                       \
+    {                                                                                              \
+        "onPodEvents", false, fields_pod_events, 0, .doc = "PodEventMatcher"                       \
+    }
 #define FIELDS_CONTAINER                                                                           \
     {"containerName",                                                                              \
      false,                                                                                        \
@@ -162,10 +171,11 @@ struct err fields_conditions(struct json_cursor *c, struct arena *a, void *rule)
 struct err fields_categories(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_subcategories(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_error(struct json_cursor *c, struct arena *a, void *rule);
+/* {regexp, reason, type}: of one event of the pod. */
+struct err fields_pod_events(struct json_cursor *c, struct arena *a, void *rule);
 
 /* A list of rules of that size, in the arena. */
 struct fields_rules {
-    const char *path; /* of the list; NULL: spec.rules */
     size_t size;
     const struct field *table; /* of a rule's members */
     size_t table_count;
@@ -175,11 +185,9 @@ struct fields_rules {
     const char *what_to_state;               /* "at least one of ..." */
     const char *empty;                       /* what is expected instead of an empty list */
     void *rules;                             /* the result */
-    uint64_t *keys;                          /* matcher_key of each */
     size_t count;
 };
-/* Each rule must state a matcher, and none the same as an earlier one, because it would never be
- * reached. */
+/* Each rule must state a matcher. */
 NODISCARD struct err fields_rules(struct json_cursor *c, struct fields_rules *r);
 
 /* Write what fields_rules reads: the matchers of a rule, and a duration. */
@@ -190,11 +198,11 @@ struct document_node *fields_span_tree(struct arena *a, span d);
 extern const struct field_table fields_tables[], fields_match_tables[];
 extern const size_t fields_table_count, fields_match_table_count;
 
-#define FIELDS_RULES_MAX      256
+#define FIELDS_RULES_MAX      DOCUMENT_ENTRIES_MAX
 #define FIELDS_CATEGORIES_MAX 64
 #define FIELDS_TEXT_MAX       255
 #define FIELDS_LABEL_MAX      63
-#define FIELDS_FACTOR_MAX     100
+#define FIELDS_FACTOR_MAX     1000000
 /* Of the compiled patterns of a new document: more would hold up the server's loop. */
 #define FIELDS_PATTERN_BYTES_MAX ((uint64_t)4 << 20)
 

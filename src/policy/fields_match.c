@@ -2,7 +2,7 @@
 #include "base/array.h"
 #include "policy/fields.h"
 
-#define EXIT_CODE_MOST 255
+#define EXIT_CODES_MAX 1024
 
 /* --- reading --- */
 
@@ -33,14 +33,12 @@ static struct err read_values(struct json_cursor *c, struct arena *a, void *into
 {
     struct matcher *m = into;
     size_t n;
-    TRY(enter_list(c, "a list of exit codes from 1 to 255", EXIT_CODE_MOST, &n));
-    int32_t *codes = arena_get(a, n * sizeof *codes);
+    TRY(enter_list(c, "a list of exit codes", EXIT_CODES_MAX, &n));
+    int64_t *codes = arena_get(a, n * sizeof *codes);
     for (size_t i = 0; i < n; i++) {
-        int64_t v;
         fields_next(c);
         size_t at = c->pos;
-        TRY(fields_int(c, 1, EXIT_CODE_MOST, &v));
-        codes[i] = (int32_t)v;
+        TRY(fields_int(c, INT32_MIN, UINT32_MAX, &codes[i]));
         for (size_t j = 0; j < i; j++)
             if (codes[j] == codes[i])
                 return fields_refuse(c, at, ERR_BAD_VALUE, "every exit code once");
@@ -54,7 +52,7 @@ static struct err read_values(struct json_cursor *c, struct arena *a, void *into
 static const struct field exit_codes_table[] = {
     {"operator", true, read_operator, offsetof(struct matcher, exit_operator), .doc = "string (*)",
      .words = operators},
-    {"values", true, read_values, 0, .doc = "integer 1..$[..$]", .most = EXIT_CODE_MOST},
+    {"values", true, read_values, 0, .doc = "ExitCode[..$]", .most = EXIT_CODES_MAX},
 };
 
 struct err fields_exit_codes(struct json_cursor *c, struct arena *a, void *rule)
@@ -155,10 +153,44 @@ struct err fields_error(struct json_cursor *c, struct arena *a, void *rule)
     return fields_refuse(c, at, ERR_MISSING_FIELD, "types, or a pattern, or both");
 }
 
+static const char *const event_types[] = {"Normal", "Warning", NULL};
+
+static struct err read_event_type(struct json_cursor *c, struct arena *a, void *type)
+{
+    size_t which;
+    (void)a;
+    TRY(fields_word(c, event_types, "Normal or Warning", &which));
+    *(enum matcher_event *)type = which ? MATCHER_WARNING : MATCHER_NORMAL;
+    return err_none();
+}
+
+static const struct field pod_events_table[] = {
+    {"regexp", false, fields_regex, offsetof(struct matcher, event_message),
+     .doc = "string 1..: a regular expression, searched for in the message of an event"},
+    {"reason", false, fields_name, offsetof(struct matcher, event_reason),
+     .doc = "string 1..$: of the same event", .most = FIELDS_TEXT_MAX},
+    {"type", false, read_event_type, offsetof(struct matcher, event_type),
+     .doc = "string (*): of the same event", .words = event_types},
+};
+
+struct err fields_pod_events(struct json_cursor *c, struct arena *a, void *rule)
+{
+    const struct matcher *m = rule;
+    size_t at = c->pos;
+    (void)a;
+    TRY(fields_read(c, pod_events_table, COUNT(pod_events_table), rule));
+    if (m->event_message || m->event_reason.len || m->event_type != MATCHER_ANY_EVENT)
+        return err_none();
+    return fields_refuse(c, at, ERR_MISSING_FIELD, "a regexp, a reason or a type");
+}
+
 const struct field_table fields_match_tables[] = {
     {"FailureCondition",
      .doc = "string (OOMKilled|Evicted|Preempted|DeadlineExceeded|Unschedulable|LeaseExpired)"},
+    {"ExitCode", .doc = "integer -2147483648..4294967295"},
     {"ExitCodeMatcher", FIELD_TABLE(exit_codes_table)},
+    {"PodEventMatcher", FIELD_TABLE(pod_events_table),
+     .doc = "object: one event of the pod, by all that is stated"},
     {"ErrorMatcher", FIELD_TABLE(error_table), .doc = "object: types, or a pattern, or both"},
 };
 const size_t fields_match_table_count = COUNT(fields_match_tables);
@@ -179,13 +211,6 @@ static struct err read_rule(struct json_cursor *c, const struct fields_rules *r,
     TRY(fields_read(c, r->table, r->table_count, rule));
     if (!r->states(rule))
         return fields_refuse(c, at, ERR_MISSING_FIELD, "%s", r->what_to_state);
-    uint64_t key = r->keys[i] = matcher_key(rule);
-    for (size_t j = 0; j < i; j++)
-        if (r->keys[j] == key)
-            return fields_refuse(c, at, ERR_BAD_VALUE,
-                                 "matchers of its own: %s[%zu] has the same, so this rule would "
-                                 "never be reached",
-                                 r->path ? r->path : "spec.rules", j);
     if (r->end)
         r->end(rule);
     return err_none();
@@ -201,7 +226,6 @@ struct err fields_rules(struct json_cursor *c, struct fields_rules *r)
         return fields_refuse(c, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
     const struct fields *f = c->context;
     r->rules = arena_zero(f->arena, n * r->size);
-    r->keys = arena_get(f->arena, n * sizeof *r->keys);
     for (size_t i = 0; i < n; i++) {
         fields_next(c);
         TRY(read_rule(c, r, i));
@@ -241,6 +265,22 @@ static void add_pattern(struct arena *a, struct document_node *rule, const char 
     document_add(n, "pattern", document_string(a, pattern_text(p)));
 }
 
+static void add_pod_events(struct arena *a, struct document_node *rule, const struct matcher *m)
+{
+    bool typed = m->event_type != MATCHER_ANY_EVENT;
+    if (!m->event_message && !m->event_reason.len && !typed)
+        return;
+    struct document_node *n = document_add(rule, "onPodEvents", document_map(a));
+    if (m->event_message)
+        document_add(n, "regexp", document_string(a, pattern_text(m->event_message)));
+    if (m->event_reason.len)
+        document_add(n, "reason", document_string(a, m->event_reason));
+    if (typed)
+        document_add(
+            n, "type",
+            document_string(a, m->event_type == MATCHER_NORMAL ? STR("Normal") : STR("Warning")));
+}
+
 static void add_names(struct arena *a, struct document_node *to, const char *name,
                       const struct str *list, size_t count)
 {
@@ -274,6 +314,7 @@ void fields_add_matchers(struct arena *a, struct document_node *rule, const stru
     add_pattern(a, rule, "onTerminationMessage", m->message);
     add_pattern(a, rule, "onPodError", m->pod_error);
     add_pattern(a, rule, "onPodEvent", m->pod_event);
+    add_pod_events(a, rule, m);
     add_names(a, rule, "onFailureCategory", m->categories, m->category_count);
     add_names(a, rule, "onFailureSubcategory", m->subcategories, m->subcategory_count);
     add_error(a, rule, m);

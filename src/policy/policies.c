@@ -183,32 +183,6 @@ static struct err remove_from(struct policies *p, struct shelf *s, struct str na
     return err_none();
 }
 
-/* Names the first queue by name, so that the answer is deterministic. */
-static struct err check_unused(const struct policies *p, struct str name)
-{
-    struct str first = {0};
-    if (!strmap_get(&p->uses, name))
-        return err_none();
-    for (size_t i = 0; i < p->queues.cap; i++) {
-        const struct strmap_slot *slot = &p->queues.slots[i];
-        if (!slot->key || !has_name(((const struct attached *)slot->val)->names, name))
-            continue;
-        struct str queue = {slot->key, slot->len};
-        if (!first.at || str_cmp(queue, first) < 0)
-            first = queue;
-    }
-    must(first.at);
-    return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy", NAME_ARG(first));
-}
-
-struct err policies_remove(struct policies *p, struct str name)
-{
-    TRY(check_unused(p, name));
-    if (name.len && str_eq(p->settings.default_policy, name))
-        return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
-    return remove_from(p, p->policies, name);
-}
-
 struct err policies_check_names(const struct policies *p, struct str names)
 {
     for (struct str name; next_name(&names, &name);)
@@ -285,15 +259,81 @@ struct str policies_queue_names(const struct policies *p, struct str queue)
     return q ? q->names : (struct str){0};
 }
 
-struct err policies_queue_put(struct policies *p, struct str queue, struct str names)
+static void put_names(struct policies *p, struct str queue, struct str names)
 {
-    TRY(policies_check_names(p, names));
     if (str_eq(names, policies_queue_names(p, queue)))
-        return err_none();
+        return;
     attach(p, queue, names);
     p->sink.put(p->sink.ctx, POLICIES_QUEUE, queue, ++p->version,
                 names.len ? names : (struct str){0});
+}
+
+struct err policies_queue_put(struct policies *p, struct str queue, struct str names)
+{
+    TRY(policies_check_names(p, names));
+    put_names(p, queue, names);
     return err_none();
+}
+
+/* --- removing policies --- */
+
+/* Names the first queue by name, so that the answer is deterministic. */
+static struct err check_unused(const struct policies *p, struct str name)
+{
+    struct str first = {0};
+    if (!strmap_get(&p->uses, name))
+        return err_none();
+    for (size_t i = 0; i < p->queues.cap; i++) {
+        const struct strmap_slot *slot = &p->queues.slots[i];
+        if (!slot->key || !has_name(((const struct attached *)slot->val)->names, name))
+            continue;
+        struct str queue = {slot->key, slot->len};
+        if (!first.at || str_cmp(queue, first) < 0)
+            first = queue;
+    }
+    must(first.at);
+    return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy", NAME_ARG(first));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+static struct str without(struct str names, struct str name, struct arena *a)
+{
+    struct buf b = {0};
+    for (struct str each; next_name(&names, &each);)
+        if (!str_eq(each, name))
+            buf_print(&b, "%s%.*s", b.len ? "," : "", STR_ARG(each));
+    return own(&b, a);
+}
+
+/* From all queues, in the order of their names, so that versions are assigned deterministically. */
+static void detach_all(struct policies *p, struct str name)
+{
+    struct arena a = {0};
+    struct str *queues = arena_get(&a, (p->queues.count + 1) * sizeof *queues);
+    size_t n = 0;
+    for (size_t i = 0; i < p->queues.cap; i++) {
+        const struct strmap_slot *slot = &p->queues.slots[i];
+        if (slot->key && has_name(((const struct attached *)slot->val)->names, name))
+            queues[n++] = arena_copy(&a, (struct str){slot->key, slot->len});
+    }
+    qsort(queues, n, sizeof *queues, by_name);
+    for (size_t i = 0; i < n; i++)
+        put_names(p, queues[i], without(policies_queue_names(p, queues[i]), name, &a));
+    arena_fini(&a);
+}
+
+struct err policies_remove(struct policies *p, struct str name, bool detach)
+{
+    if (detach && shelf_has(p->policies, name))
+        detach_all(p, name);
+    TRY(check_unused(p, name));
+    if (!detach && name.len && str_eq(p->settings.default_policy, name))
+        return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
+    return remove_from(p, p->policies, name);
 }
 
 /* --- settings --- */
@@ -617,9 +657,11 @@ static const struct run *categorized(const struct policies *p, const struct simu
     memcpy(runs, what->failed, what->failures * sizeof *runs);
     for (size_t i = 0; i < what->failures; i++) {
         struct failure *f = &runs[i].failure;
-        const struct categorize_rule *rule = f->category.len ? NULL : categorize(list, n, f).rule;
-        if (rule)
-            f->category = rule->category;
+        if (f->category.len)
+            continue;
+        struct categorize_verdict v = categorize(list, n, f);
+        f->category = v.category;
+        f->subcategory = v.subcategory;
     }
     return runs;
 }

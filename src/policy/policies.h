@@ -46,8 +46,9 @@ NODISCARD struct err policies_put(struct policies *p, const struct policies_put 
 /* One, or with an empty name all, sorted by name. ERR_NOT_FOUND. */
 NODISCARD struct err policies_read(const struct policies *p, struct str name, struct arena *a,
                                    struct resource_view **views, size_t *count);
-/* ERR_NOT_FOUND; ERR_CONFLICT while a queue or the settings name it. */
-NODISCARD struct err policies_remove(struct policies *p, struct str name);
+/* ERR_NOT_FOUND; ERR_CONFLICT while a queue or the settings name it. With detach it is taken from
+ * all queues before; settings go on naming it. */
+NODISCARD struct err policies_remove(struct policies *p, struct str name, bool detach);
 
 /* The same for failure categories; the value is a struct categorizer. */
 NODISCARD struct err policies_categories_put(struct policies *p, const struct policies_put *put,

@@ -332,10 +332,11 @@ static bool read_tree(const struct document_node *root, bool stored, struct poli
 {
     *out = (struct policy_document){.policy = {.retry_limit = POLICY_NO_LIMIT}};
     struct fields f;
-    struct json_cursor c = fields_open(&f, root, NULL, &out->memory, fault);
+    bool flat = armada_document_is(root);
+    struct json_cursor c = flat ? fields_open_lenient(&f, root, NULL, &out->memory, fault)
+                                : fields_open(&f, root, NULL, &out->memory, fault);
     f.stored = stored;
     f.pattern_bytes = &out->pattern_bytes;
-    bool flat = armada_document_is(root);
     out->of_armada = flat;
     out->warnings = document_list(&out->memory);
     struct err err =

@@ -3,33 +3,83 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/array.h"
+
+/* Nobody reads more. */
+#define WARNINGS_MAX 100
+/* So many rules are compared with each other. */
+#define COMPARED_MAX 1024
 
 void policy_warning_add(struct document_node *list, struct arena *a, const char *format, ...)
 {
     char words[320];
     va_list ap;
+    if (list->count > WARNINGS_MAX)
+        return;
     va_start(ap, format);
     vsnprintf(words, sizeof words, format, ap);
     va_end(ap);
+    if (list->count == WARNINGS_MAX)
+        snprintf(words, sizeof words, "there is more of this kind");
     document_add(list, "", document_string(a, arena_copy(a, str_from(words))));
 }
 
-/* The first rule before the i-th because of which that one is never reached, or the i-th itself. */
-static size_t covering(const struct policy *p, size_t i)
+/* The rules of a policy by what they match. */
+struct alike {
+    uint64_t key;
+    size_t rule;
+};
+
+static int compare_alike(const void *a, const void *b)
+{
+    const struct alike *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->rule < y->rule ? -1 : 1;
+}
+
+static const struct alike *sort_alike(const struct policy *p, struct arena *a)
+{
+    struct alike *list = arena_get(a, (p->rule_count + 1) * sizeof *list);
+    for (size_t i = 0; i < p->rule_count; i++)
+        list[i] = (struct alike){matcher_key(&p->rules[i].match), i};
+    qsort(list, p->rule_count, sizeof *list, compare_alike);
+    return list;
+}
+
+/* For each rule the first one before it with the same matchers, or itself. */
+static const size_t *first_alike(const struct policy *p, struct arena *a)
+{
+    const struct alike *list = sort_alike(p, a);
+    size_t *first = arena_get(a, (p->rule_count + 1) * sizeof *first);
+    for (size_t i = 0; i < p->rule_count; i++) {
+        bool same = i > 0 && list[i - 1].key == list[i].key;
+        first[list[i].rule] = same ? first[list[i - 1].rule] : list[i].rule;
+    }
+    return first;
+}
+
+/* A rule before the i-th because of which that one is never reached, or the i-th itself. With very
+ * many rules only those are found that are just like it. */
+static size_t covering(const struct policy *p, size_t i, const size_t *first)
 {
     size_t j = 0;
+    if (first[i] < i)
+        return first[i];
+    if (i >= COMPARED_MAX)
+        return i;
     while (j < i && !matcher_covers(&p->rules[j].match, &p->rules[i].match))
         j++;
     return j;
 }
 
 static void check_reach(struct document_node *list, struct arena *a, const struct policy *p,
-                        size_t i, const char *spec)
+                        size_t i, const size_t *first, const char *spec)
 {
     const char *never = matcher_never(&p->rules[i].match);
-    size_t before = covering(p, i);
+    size_t before = covering(p, i, first);
     if (never)
         policy_warning_add(list, a, "%srules[%zu] can never match: %s", spec, i, never);
     else if (before < i)
@@ -37,6 +87,15 @@ static void check_reach(struct document_node *list, struct arena *a, const struc
                            "%srules[%zu] can never match: %srules[%zu] before it matches "
                            "everything that it would",
                            spec, i, spec, before);
+}
+
+static void check_codes(struct document_node *list, struct arena *a, const struct matcher *m,
+                        size_t i, const char *spec)
+{
+    for (size_t j = 0; j < m->exit_code_count; j++)
+        if (m->exit_codes[j] == 0)
+            policy_warning_add(list, a, "%srules[%zu].onExitCodes: exit code 0 never matches", spec,
+                               i);
 }
 
 static void check_action(struct document_node *list, struct arena *a, const struct policy_rule *r,
@@ -58,8 +117,10 @@ void policy_warning_find(struct document_node *list, struct arena *a, const stru
                          const char *spec)
 {
     bool retries = p->default_action == POLICY_RETRY;
+    const size_t *first = first_alike(p, a);
     for (size_t i = 0; i < p->rule_count; i++) {
-        check_reach(list, a, p, i, spec);
+        check_reach(list, a, p, i, first, spec);
+        check_codes(list, a, &p->rules[i].match, i, spec);
         check_action(list, a, &p->rules[i], i, spec);
         retries = retries || p->rules[i].action == POLICY_RETRY;
     }

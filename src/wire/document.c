@@ -129,9 +129,11 @@ static void link_child(struct document_node *to, struct document_node *child)
 bool document_append(struct document_node *parent, struct document_node *child,
                      struct document_fault *fault)
 {
-    if (parent->count >= DOCUMENT_CHILDREN_MAX)
+    bool map = parent->type == DOCUMENT_MAP;
+    size_t most = map ? DOCUMENT_MEMBERS_MAX : DOCUMENT_ENTRIES_MAX;
+    if (parent->count >= most)
         return document_refuse(fault, ERR_TOO_MANY, child->line, child->column,
-                               "at most %d entries in a list or mapping", DOCUMENT_CHILDREN_MAX);
+                               "at most %zu entries in a %s", most, map ? "mapping" : "list");
     link_child(parent, child);
     return true;
 }

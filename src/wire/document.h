@@ -15,10 +15,11 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define DOCUMENT_TEXT_MAX     ((size_t)1 << 20) /* bytes of a text with all its documents */
-#define DOCUMENT_DEPTH_MAX    32
-#define DOCUMENT_CHILDREN_MAX 1024 /* of a list or mapping */
-#define DOCUMENT_COUNT_MAX    1024 /* documents in a text */
+#define DOCUMENT_TEXT_MAX    ((size_t)1 << 20) /* bytes of a text with all its documents */
+#define DOCUMENT_DEPTH_MAX   32
+#define DOCUMENT_MEMBERS_MAX 1024  /* of a mapping, whose names are compared with each other */
+#define DOCUMENT_ENTRIES_MAX 32768 /* of a list */
+#define DOCUMENT_COUNT_MAX   1024  /* documents in a text */
 
 /* The format of a text. */
 enum document_format {

@@ -11,7 +11,7 @@
 #define MINUTE ((span){60000})
 
 /* A policy and a list of categories with one rule each. */
-static const int32_t codes[] = {42};
+static const int64_t codes[] = {42};
 #define ON_CODE                                                                                    \
     {                                                                                              \
         .exit_operator = MATCHER_IN, .exit_codes = codes, .exit_code_count = 1                     \

@@ -18,15 +18,15 @@ struct seen {
         char name[8];
         uint64_t version;
         size_t rules;
-        int32_t code; /* the first one of its first rule */
+        int64_t code; /* the first one of its first rule */
         bool message; /* its second rule matches "disk full" */
         bool broken;
     } at[4];
 };
 
-static const int32_t code_42[] = {42}, code_43[] = {43};
+static const int64_t code_42[] = {42}, code_43[] = {43};
 
-static struct policy_rule on_code(const int32_t *code)
+static struct policy_rule on_code(const int64_t *code)
 {
     return (struct policy_rule){
         .match = {.exit_operator = MATCHER_IN, .exit_codes = code, .exit_code_count = 1},
@@ -65,7 +65,7 @@ static void send(struct fixture *f, struct command c, struct seen *to)
     assert_int_equal(to->came, 0);
 }
 
-static void send_put(struct fixture *f, const char *name, const int32_t *code, struct seen *to)
+static void send_put(struct fixture *f, const char *name, const int64_t *code, struct seen *to)
 {
     struct pattern *full;
     assert_ok(pattern_new(STR("disk full"), &full));
@@ -80,7 +80,7 @@ static void send_put(struct fixture *f, const char *name, const int32_t *code, s
     pattern_free(full); /* it was borrowed for the call */
 }
 
-static void put(struct fixture *f, const char *name, const int32_t *code)
+static void put(struct fixture *f, const char *name, const int64_t *code)
 {
     struct seen s;
     send_put(f, name, code, &s);
@@ -90,7 +90,7 @@ static void put(struct fixture *f, const char *name, const int32_t *code)
 }
 
 static void assert_seen(const struct seen *s, size_t i, const char *name, uint64_t version,
-                        int32_t code)
+                        int64_t code)
 {
     assert_int_equal(s->came, 1);
     assert_ok(s->err);

@@ -7,11 +7,12 @@
 
 #include "core/categorize.h"
 
-static const int32_t gpu_codes[] = {74, 75};
+static const int64_t gpu_codes[] = {74, 75};
 static struct pattern *mount, *pull, *xid;
 
 static struct categorize_rule rules[4];
-static const struct categorizer categorizer = {{"default", 7}, rules, 4};
+static const struct categorizer categorizer = {
+    .name = {"default", 7}, .rules = rules, .rule_count = 4};
 
 static int set_up(void **state)
 {
@@ -101,9 +102,41 @@ static void a_pattern_that_gives_up_is_told(void **state)
     pattern_free(p);
 }
 
+/* Of a container that failed, whichever; never of one that did not. */
+static void every_failed_container_is_looked_at(void **state)
+{
+    (void)state;
+    const struct container_result two[] = {{.name = STR("a"), .exit_code = 1},
+                                           {.name = STR("b"), .exit_code = 74}};
+    const struct container_result init[] = {{.name = STR("i"), .init = true, .exit_code = 75}};
+    const struct container_result message[] = {{.name = STR("a"), .message = STR("Xid 79")},
+                                               {.name = STR("b"), .exit_code = 1}};
+    assert_int_equal(rule_for((struct failure){.containers = two, .container_count = 2}), 0);
+    assert_int_equal(rule_for((struct failure){.containers = init, .container_count = 1}), 0);
+    assert_int_equal(rule_for((struct failure){.containers = message, .container_count = 2}), -1);
+}
+
+static void what_no_rule_names_has_the_first_default(void **state)
+{
+    (void)state;
+    const struct categorizer off = {.default_category = STR("off"), .disabled = true},
+                             first = {.default_category = STR("other"),
+                                      .default_subcategory = STR("unknown")},
+                             later = {.default_category = STR("later")};
+    const struct categorizer *list[] = {&off, &categorizer, &first, &later};
+    struct failure f = {.exit_code = 1};
+    struct categorize_verdict v = categorize(list, 4, &f);
+    assert_null(v.rule);
+    assert_true(str_eq(v.category, STR("other")) && str_eq(v.subcategory, STR("unknown")));
+    f.exit_code = 74;
+    assert_true(str_eq(categorize(list, 4, &f).category, STR("gpu")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_failed_container_is_looked_at),
+        cmocka_unit_test(what_no_rule_names_has_the_first_default),
         cmocka_unit_test(the_first_rule_that_holds_names_the_category),
         cmocka_unit_test(what_the_cluster_said_of_the_pod_is_looked_at),
         cmocka_unit_test(those_of_an_earlier_categorizer_come_first),

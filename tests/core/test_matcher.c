@@ -10,7 +10,7 @@
 
 #define BIT(c) MATCHER_CONDITION(CONDITION_##c)
 
-static const int32_t kill_or_term[] = {137, 143};
+static const int64_t kill_or_term[] = {137, 143};
 #define IN     .exit_operator = MATCHER_IN, .exit_codes = kill_or_term, .exit_code_count = 2
 #define NOT_IN .exit_operator = MATCHER_NOT_IN, .exit_codes = kill_or_term, .exit_code_count = 2
 
@@ -299,7 +299,7 @@ static void many_slow_searches_use_it_up_too(void **state)
 static void the_key_is_of_what_is_matched_not_of_its_order(void **state)
 {
     (void)state;
-    const int32_t turned[] = {143, 137};
+    const int64_t turned[] = {143, 137};
     struct matcher a = {IN}, b = {IN};
     b.exit_codes = turned;
     assert_true(matcher_key(&a) == matcher_key(&b));
@@ -337,10 +337,33 @@ static void keys_are_those_that_are_stored_already(void **state)
     pattern_free(p);
 }
 
+/* A code of Windows is an int32_t to some programs and a uint32_t to others. */
+static void codes_are_compared_as_32_bits(void **state)
+{
+    (void)state;
+    static const int64_t stated[] = {-1073741819, 3221225477};
+    for (size_t i = 0; i < COUNT(stated); i++) {
+        struct failure f = {.exit_code = (int32_t)stated[0]};
+        struct matcher in = {
+            .exit_operator = MATCHER_IN, .exit_codes = &stated[i], .exit_code_count = 1};
+        struct matcher not_in = in;
+        not_in.exit_operator = MATCHER_NOT_IN;
+        assert_true(matcher_holds(&in, &(struct matcher_subject){.failure = &f}));
+        assert_false(matcher_holds(&not_in, &(struct matcher_subject){.failure = &f}));
+        f.exit_code = 5;
+        assert_false(matcher_holds(&in, &(struct matcher_subject){.failure = &f}));
+    }
+    assert_int_equal(
+        matcher_key(&(struct matcher){
+            .exit_operator = MATCHER_IN, .exit_codes = &stated[0], .exit_code_count = 1}),
+        matcher_key(&(struct matcher){
+            .exit_operator = MATCHER_IN, .exit_codes = &stated[1], .exit_code_count = 1}));
+}
+
 static void a_matcher_is_put_into_words(void **state)
 {
     (void)state;
-    const int32_t codes[] = {1, 2, 3, 4, 5};
+    const int64_t codes[] = {1, 2, 3, 4, 5};
     const struct str list[] = {STR("gpu"), STR("net")};
     struct pattern *p;
     assert_int_equal(
@@ -372,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exit_code_in_the_list_matches_in_and_not_notin),
+        cmocka_unit_test(codes_are_compared_as_32_bits),
         cmocka_unit_test(exit_code_0_never_matches),
         cmocka_unit_test(a_signal_is_the_exit_code_that_shells_give_it),
         cmocka_unit_test(each_condition_matches_itself_only),

@@ -164,7 +164,7 @@ static void a_job_adds_policies_behind_those_of_its_queue(void **state)
 static void the_policy_of_the_specification(void **state)
 {
     (void)state;
-    const int32_t codes[] = {137};
+    const int64_t codes[] = {137};
     const struct str categories[] = {STR("cuda_error"), STR("infiniband_error")};
     struct sketch s = {
         {.name = STR("ml-training"),

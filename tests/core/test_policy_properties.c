@@ -27,7 +27,7 @@ struct world {
     struct policy policies[POLICIES_MAX];
     const struct policy *list[POLICIES_MAX];
     struct policy_rule rules[POLICIES_MAX][RULES_MAX];
-    int32_t codes[POLICIES_MAX][RULES_MAX][CODES_MAX];
+    int64_t codes[POLICIES_MAX][RULES_MAX][CODES_MAX];
     size_t policy_count;
     struct policy_settings settings;
     struct policy_count counts[SLOTS_MAX];

@@ -155,6 +155,95 @@ describe('armada', () => {
         }
     });
 
+    it('its_files_replace_and_detach_and_our_own_words_do_not', async () => {
+        const file = write('twice.yaml', RELEASED.replace('gpu-batch', 'twice'));
+        await tenax(['create', '-f', file]);
+        assert.equal((await tenax(['create', '-f', file])).stdout, 'retrypolicy/twice unchanged\n');
+        const more = write('more.yaml',
+            RELEASED.replace('gpu-batch', 'twice').replace('Limit: 2', 'Limit: 7'));
+        assert.equal((await tenax(['create', '-f', more])).stdout, 'retrypolicy/twice configured\n');
+        assert.equal((await server.get('/retry-policies/twice')).json.spec.retryLimit, 7);
+        await server.request('PUT', '/queues/used', { retry_policies: ['twice'] });
+        let end = await tenax(['delete', 'retry-policy', 'twice'], { code: 1 });
+        assert.match(end.stderr, /the queue 'used' has this retry policy/);
+        await tenax(['delete', 'retry-policy', 'twice', '--detach']);
+        assert.deepEqual((await server.get('/queues/used')).json.retry_policies ?? [], []);
+        end = await tenax(['delete', 'retry-policy', 'twice']);
+        assert.match(end.stderr, /twice does not exist; nothing was deleted/);
+        await tenax(['delete', 'retrypolicy', 'twice'], { code: 4 });
+        await tenax(['create', '-f', file]);
+        await server.request('PUT', '/queues/used', { retry_policies: ['twice'] });
+        await tenax(['delete', '-f', file]);
+        await tenax(['delete', '-f', file]);
+        assertError(await server.delete('/retry-policies/twice?detach=1'), 400, 'bad_value');
+        assertError(await server.delete('/retry-policies/twice?detach=true'), 404, 'not_found');
+    });
+
+    it('annotations_stand_beside_pod_spec_too_and_gangs_are_named_by_them', async () => {
+        await server.request('PUT', '/retry-policies/beside', {
+            apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'beside' },
+            spec: { defaultAction: 'Retry' },
+        });
+        const gang = { 'armadaproject.io/gangId': 'g', 'armadaproject.io/gangCardinality': '2' };
+        const job = { queue: 'beside', type: 't' };
+        const payload = {
+            podSpec: { containers: [] },
+            annotations: { 'armadaproject.io/retry-policy': ' beside , beside', mine: 'x', ...gang },
+        };
+        const first = await server.post('/jobs', { ...job, payload });
+        assert.equal(first.status, 201, first.text);
+        assert.deepEqual(first.json.retry_policies, ['beside']);
+        assert.equal(first.json.gang.cardinality, 2);
+        assert.deepEqual((await server.get(`/jobs/${first.json.id}`)).json.payload, payload);
+        const alone = { ...job, payload: { annotations: payload.annotations } };
+        assert.equal((await server.post('/jobs', alone)).json.gang, undefined);
+        for (const [annotations, code] of [
+            [{ 'armadaproject.io/gangId': 'g' }, 'missing_field'],
+            [{ ...gang, 'armadaproject.io/gangCardinality': 'two' }, 'bad_value'],
+        ]) {
+            assertError(await server.post('/jobs', { ...job, payload: 1, annotations }), 400, code);
+            assertError(await server.post('/jobs',
+                { ...job, payload: { podSpec: {}, annotations } }), 400, code, /^payload: annotations/);
+        }
+        const second = await server.post('/jobs', { ...job, payload: 1, annotations: gang });
+        assert.equal(second.json.gang.id, 'g');
+        assert.equal((await server.get(`/jobs/${second.json.id}`)).json.gang.members, 2);
+    });
+
+    it('an_executor_s_error_categories_load_as_they_are', async () => {
+        const config = `kubernetes: {impersonateUsers: false}
+application:
+  clusterId: one
+  errorCategories:
+    enabled: true
+    defaultCategory: uncategorized
+    categories:
+      - name: infrastructure
+        action: Retain
+        rules:
+          - {onConditions: [OOMKilled], subcategory: oom}
+          - onPodEvents: {regexp: devices unavailable, reason: UnexpectedAdmissionError, type: Warning}
+`;
+        const end = await tenax(['apply', '-f', '-'], { input: config });
+        assert.equal(end.stdout, 'failurecategories/armada-executor created\n');
+        assert.match(end.stderr, /application\.clusterId has no use here and is not kept/);
+        assert.match(end.stderr, /rules\[0\]\.action has no effect/);
+        const written = await tenax(['get', 'failurecategories', 'armada-executor', '-o', 'yaml']);
+        const again = await tenax(['apply', '-f', '-'], { input: written.stdout });
+        assert.match(again.stdout, /unchanged/);
+        await server.post('/jobs', { queue: 'named', type: 't', payload: 1, retry_limit: 5 });
+        let job = await fail('named', {
+            pod_events: ['UnexpectedAdmissionError: devices unavailable for gpu'],
+        });
+        assert.equal((await server.runs(job.id))[0].category, 'infrastructure');
+        await server.request('PATCH', `/jobs/${job.id}`, { ready_at: null });
+        job = await fail('named', { exit_code: 3221225477 });
+        const run = (await server.runs(job.id))[1];
+        assert.equal(run.category, 'uncategorized');
+        assert.equal(run.exit_code, -1073741819);
+        assert.equal((await server.delete('/failure-categories/armada-executor')).status, 204);
+    });
+
     it('its_configuration_may_say_nothing_else', async () => {
         for (const [text, words] of [
             ['scheduling:\n  maxRetries: 3\n', /line 2, column 3: .*scheduling: only retryPolicy/],

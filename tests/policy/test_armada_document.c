@@ -174,14 +174,51 @@ static void what_it_cannot_mean_is_refused_with_its_place(void **state)
                        "- {action: Retry, onCategory: b, mutate: {resources: {memory: {}}}}\n",
                   "line 6, column 63: rules[0].mutate.resources.memory: expected factor or static, "
                   "and not both, found an empty mapping");
-    check_refused(
-        HEAD "name: a\ndefaultAction: Fail\nrules:\n- {action: Retry, onCategory: b}\n"
-             "- {action: Fail, onCategory: b}\n",
-        "line 7, column 3: rules[1]: expected matchers of its own: rules[0] has the same, "
-        "so this rule would never be reached, found a mapping");
+    check_refused(HEAD "name: a\ndefaultAction: 0\n",
+                  "line 4, column 16: defaultAction: expected Retry or Fail, found 0");
+    check_refused(HEAD "name: a\ndefaultAction: RETRY_ACTION_UNSPECIFIED\n",
+                  "line 4, column 16: defaultAction: expected Retry or Fail, found "
+                  "\"RETRY_ACTION_UNSPECIFIED\"");
+    check_refused(HEAD "name: a\ndefaultAction:\n", "line 1, column 1: defaultAction: expected "
+                                                    "this field, found nothing");
     check_refused(HEAD "metadata: {name: a}\ndefaultAction: Fail\n",
                   "line 3, column 1: metadata: expected one of the fields apiVersion, kind, name, "
                   "retryLimit, defaultAction, rules, found \"metadata\"");
+}
+
+static void actions_are_read_in_any_case_and_by_number(void **state)
+{
+    (void)state;
+    static const char *const retry[] = {"Retry", "retry", "rEtRy", "2", "retry_action_RETRY"};
+    static const char *const fail[] = {"Fail", "FAIL", "1", "RETRY_ACTION_FAIL", "fail"};
+    for (size_t i = 0; i < COUNT(retry); i++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 HEAD "name: a\nretryLimit: 1\ndefaultAction: %s\nrules:\n"
+                      "- {action: %s, onCategory: b}\n",
+                 retry[i], fail[i]);
+        struct policy_document d = accepted(text);
+        assert_int_equal(d.policy.default_action, POLICY_RETRY);
+        assert_int_equal(d.policy.rules[0].action, POLICY_FAIL);
+        policy_document_free(&d);
+    }
+}
+
+/* As in Go, where the files of this format are read. */
+static void null_is_not_stated(void **state)
+{
+    (void)state;
+    struct policy_document d =
+        accepted(HEAD "name: a\nretryLimit:\ndefaultAction: Fail\nrules:\n"
+                      "- {action: Retry, onCategory: b, onSubcategory: null, mutate: {affinity: "
+                      "~, resources: {memory: {factor: 150, static: null}}}}\n");
+    assert_int_equal(d.policy.retry_limit, 0);
+    assert_int_equal(d.policy.rules[0].match.subcategory_count, 0);
+    assert_true(d.policy.rules[0].growth[POLICY_MEMORY].factor == 150);
+    policy_document_free(&d);
+    d = accepted(HEAD "name: a\ndefaultAction: Fail\nrules:\n");
+    assert_int_equal(d.policy.rule_count, 0);
+    policy_document_free(&d);
 }
 
 static void a_limit_and_processors_are_read_as_well(void **state)
@@ -215,6 +252,10 @@ static void what_is_most_likely_not_meant_is_warned_of(void **state)
                  "- {action: Retry, onCategory: b, onSubcategory: c}\n"
                  "- {action: Fail, onCategory: d, mutate: {affinity: {avoidSameNode: true}}}\n",
                  "rules[2].mutate has no effect: the action is Fail\n"
+                 "rules[1] can never match: rules[0] before it matches everything that it would\n");
+    check_warned(HEAD "name: a\nretryLimit: 2\ndefaultAction: Fail\nrules:\n"
+                      "- {action: Retry, onCategory: b}\n"
+                      "- {action: Fail, onCategory: b}\n",
                  "rules[1] can never match: rules[0] before it matches everything that it would\n");
 }
 
@@ -296,6 +337,8 @@ int main(void)
         cmocka_unit_test(its_rules_match_category_and_subcategory_to_the_byte),
         cmocka_unit_test(its_limit_is_one_for_all_its_rules),
         cmocka_unit_test(what_it_cannot_mean_is_refused_with_its_place),
+        cmocka_unit_test(actions_are_read_in_any_case_and_by_number),
+        cmocka_unit_test(null_is_not_stated),
         cmocka_unit_test(a_limit_and_processors_are_read_as_well),
         cmocka_unit_test(what_is_most_likely_not_meant_is_warned_of),
         cmocka_unit_test(our_own_format_is_warned_of_too),

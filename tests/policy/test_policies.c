@@ -203,7 +203,25 @@ static void the_default_policy_may_be_made_later_if_that_is_meant(void **state)
     put_named("default", "{defaultAction: Retry}");
     assert_effective("q", "", "default");
     assert_false(settings()->default_missing);
-    assert_int_equal(policies_remove(w.p, STR("default")).code, ERR_CONFLICT);
+    assert_int_equal(policies_remove(w.p, STR("default"), false).code, ERR_CONFLICT);
+    /* Whoever detaches it is not asked to change the settings first. */
+    assert_int_equal(policies_remove(w.p, STR("default"), true).code, ERR_OK);
+    assert_true(settings()->default_missing);
+}
+
+static void a_policy_that_is_detached_is_taken_from_all_queues(void **state)
+{
+    (void)state;
+    put_named("a", "{defaultAction: Retry}");
+    put_named("b", "{defaultAction: Retry}");
+    assert_int_equal(policies_queue_put(w.p, STR("one"), STR("a,b")).code, ERR_OK);
+    assert_int_equal(policies_queue_put(w.p, STR("two"), STR("a")).code, ERR_OK);
+    assert_int_equal(policies_remove(w.p, STR("a"), false).code, ERR_CONFLICT);
+    assert_int_equal(policies_remove(w.p, STR("a"), true).code, ERR_OK);
+    assert_int_equal(policies_remove(w.p, STR("a"), true).code, ERR_NOT_FOUND);
+    restart(true);
+    assert_true(str_eq(policies_queue_names(w.p, STR("one")), STR("b")));
+    assert_true(str_eq(policies_queue_names(w.p, STR("two")), STR("")));
 }
 
 /* --- documents that can no longer be read --- */
@@ -301,7 +319,7 @@ static void a_version_is_never_given_twice_also_after_a_restart(void **state)
     assert_int_equal(put(yaml, NULL), ERR_OK);
     assert_int_equal(put(yaml, &version), ERR_OK);
     assert_int_equal(version, 2);
-    assert_int_equal(policies_remove(w.p, STR("p")).code, ERR_OK);
+    assert_int_equal(policies_remove(w.p, STR("p"), false).code, ERR_OK);
     restart(true);
     assert_int_equal(put(yaml, &version), ERR_OK);
     assert_int_equal(version, 3);
@@ -419,6 +437,7 @@ int main(void)
         WORLD_TEST(a_broken_document_decides_nothing_and_can_be_replaced),
         WORLD_TEST(a_record_of_the_last_change_that_is_no_json_is_not_shown),
         WORLD_TEST(a_simulation_is_bounded_however_slow_its_patterns_are),
+        WORLD_TEST(a_policy_that_is_detached_is_taken_from_all_queues),
         WORLD_TEST(a_version_is_never_given_twice_also_after_a_restart),
         WORLD_TEST(the_last_change_is_that_which_changed_something),
         WORLD_TEST(a_change_that_an_earlier_version_noted_is_kept_as_it_is),

@@ -161,18 +161,25 @@ static void nesting_has_a_limit(void **state)
     check_json(text, "line 1, column 33: expected at most 32 levels of nesting");
 }
 
-static void lists_have_a_limit(void **state)
+static void lists_and_mappings_have_a_limit(void **state)
 {
     (void)state;
     struct buf b = {0};
     buf_lit(&b, "[");
-    for (int i = 0; i < DOCUMENT_CHILDREN_MAX; i++)
+    for (int i = 0; i < DOCUMENT_ENTRIES_MAX; i++)
         buf_lit(&b, "1,");
     buf_lit(&b, "1]");
     check_bytes(buf_view(&b), DOCUMENT_YAML,
-                "line 1, column 2050: expected at most 1024 entries in a list or mapping");
+                "line 1, column 65538: expected at most 32768 entries in a list");
     check_bytes(buf_view(&b), DOCUMENT_JSON,
-                "line 1, column 2050: expected at most 1024 entries in a list or mapping");
+                "line 1, column 65538: expected at most 32768 entries in a list");
+    b.len = 0;
+    buf_lit(&b, "{");
+    for (int i = 0; i < DOCUMENT_MEMBERS_MAX; i++)
+        buf_print(&b, "\"%04d\":1,", i);
+    buf_lit(&b, "\"z\":1}");
+    check_bytes(buf_view(&b), DOCUMENT_JSON,
+                "line 1, column 9222: expected at most 1024 entries in a mapping");
     buf_fini(&b);
 }
 
@@ -279,7 +286,7 @@ int main(void)
         cmocka_unit_test(json_is_recognised),
         cmocka_unit_test(a_text_over_1_mib_is_refused),
         cmocka_unit_test(nesting_has_a_limit),
-        cmocka_unit_test(lists_have_a_limit),
+        cmocka_unit_test(lists_and_mappings_have_a_limit),
         cmocka_unit_test(parts_have_a_limit_even_empty_ones),
         cmocka_unit_test(what_is_written_as_yaml_reads_back_the_same),
         cmocka_unit_test(yaml_is_written_in_blocks),

@@ -115,7 +115,7 @@ void embedded_policy_read(struct embedded *b, const struct command *c, struct re
 
 void embedded_policy_remove(struct embedded *b, const struct command *c, struct reply *r)
 {
-    r->err = policies_remove(b->policies, c->resource.name);
+    r->err = policies_remove(b->policies, c->resource.name, c->resource.detach);
 }
 
 void embedded_categories_put(struct embedded *b, const struct command *c, struct reply *r)
