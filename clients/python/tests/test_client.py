@@ -4,6 +4,8 @@
 import datetime
 import os
 import socket
+import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -77,6 +79,48 @@ class Requests(unittest.TestCase):
     def test_what_is_not_json_is_refused_before_it_is_sent(self):
         with self.assertRaises(ValueError):
             self.client.enqueue("nan", "t", float("nan"))
+
+    def test_an_option_that_is_misspelt_is_refused(self):
+        for wrong, right in (("readyAt", "ready_at"), ("retry_limt", "retry_limit")):
+            with self.assertRaisesRegex(tenax.BadRequest, f"did you mean '{right}'"):
+                self.client.enqueue("misspelt", "t", **{wrong: 1})
+        self.assertEqual(self.client.request("GET", "/jobs/count?queue=misspelt")["count"], 0)
+
+    def test_a_time_in_seconds_is_refused(self):
+        for name in ("ready_at", "deadline", "retain_until"):
+            with self.assertRaisesRegex(ValueError, f"{name} is in milliseconds"):
+                self.client.enqueue("seconds", "t", **{name: time.time() + 3600})
+        self.client.enqueue("seconds", "t", ready_at=1)
+
+    def test_an_alias_may_have_any_character(self):
+        for alias in ("tenant/42", "ada@example.org", "a:b+c.d"):
+            id = self.client.enqueue("aliases", "t", alias=alias)["id"]
+            self.assertEqual(self.client.job(f"alias:{alias}")["id"], id)
+
+    def test_children_have_connections_of_their_own(self):
+        self.client.enqueue("fork", "parent")
+        children = []
+        for n in range(4):
+            children.append(os.fork())
+            if not children[-1]:
+                made = [self.client.enqueue("fork", f"child-{n}") for _ in range(20)]
+                os._exit(sum(job["type"] != f"child-{n}" for job in made))
+        own = [self.client.enqueue("fork", "parent")["type"] for _ in range(20)]
+        self.assertEqual([os.waitpid(child, 0)[1] for child in children], [0] * 4)
+        self.assertEqual(set(own), {"parent"})
+
+    def test_a_token_file_is_read_again_when_its_token_is_refused(self):
+        with tempfile.NamedTemporaryFile("w") as file, open(TOKEN_FILE) as good:
+            file.write("tx_" + "0" * 40)
+            file.flush()
+            with tenax.Client(SECURE, ca_cert=CA, token_file=file.name) as client:
+                with self.assertRaises(tenax.Unauthorized):
+                    client.enqueue("secure", "t")
+                file.seek(0)
+                file.write(good.read())
+                file.truncate()
+                file.flush()
+                self.assertEqual(client.enqueue("secure", "t")["status"], "ready")
 
     def test_an_enqueue_whose_answer_is_lost_is_repeated_and_adds_one_job(self):
         self.drop("/jobs", 2)

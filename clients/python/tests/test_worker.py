@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker's loop, against the server of TENAX_URL, which is behind a proxy that loses answers."""
 
+import asyncio
 import datetime
 import logging
+import os
+import socket
 import threading
 import time
 import unittest
@@ -169,11 +172,82 @@ class Working(unittest.TestCase):
             self.assertEqual((job["status"], job["attempts"], len(job["runs"])),
                              ("completed", 0, 1))
 
-    def test_a_result_that_is_refused_is_a_failure(self):
-        large, odd = self.enqueue(payload="large", retry_limit=0), self.enqueue(retry_limit=0)
-        self.drain(lambda job: "x" * 70000 if job.payload == "large" else object())
-        for id in (large, odd):
-            self.assertEqual(self.get(id)["runs"][0]["error_type"], "ReportRefused")
+    def test_a_result_that_cannot_be_kept_leaves_the_job_done(self):
+        class Odd(dict):
+            def items(self):
+                raise RuntimeError("not this one")
+
+        circle = []
+        circle.append(circle)
+        results = [datetime.datetime(2026, 1, 2), b"bytes", {1, 2}, float("nan"), "\ud800", circle,
+                   Odd(a=1), "x" * 70000, [[]] * 40000]
+        ids = [self.enqueue(payload=i, retry_limit=3) for i in range(len(results))]
+        with self.assertLogs("tenax.worker", "WARNING") as said:
+            self.drain(lambda job: results[job.payload])
+        for id in ids:
+            job = self.get(id)
+            self.assertEqual((job["status"], len(job["runs"])), ("completed", 1))
+            self.assertTrue(job["result"]["result_omitted"])
+            self.assertEqual(sum(id in line for line in said.output), 1)
+
+    def test_a_handler_may_be_a_coroutine(self):
+        id = self.enqueue(payload=3)
+
+        async def handler(job):
+            await asyncio.sleep(0.01)
+            return job.payload * 2
+        self.drain(handler)
+        self.assertEqual(self.get(id)["result"], 6)
+
+    def test_a_failure_is_logged(self):
+        id = self.enqueue("charge", retry_limit=0)
+        with self.assertLogs("tenax.worker", "WARNING") as said:
+            self.drain(lambda job: [][0])
+        self.assertRegex(said.output[0], f"{id} .charge. failed: list index out of range")
+
+    def test_a_failure_whose_members_are_refused_is_known_by_its_words(self):
+        id = self.enqueue(retry_limit=0)
+
+        def handler(job):
+            raise tenax.Failure("no texture", retryAt=1)
+        self.drain(handler)
+        self.assertRegex(self.get(id)["runs"][0]["message"], "no texture .*did you mean 'retry_at'")
+
+    def test_a_job_that_is_given_back_again_comes_after_a_pause_that_doubles(self):
+        id = self.enqueue()
+
+        def handler(job):
+            raise tenax.GiveBack("not now")
+        for _ in range(3):
+            self.drain(handler)  # until it waits
+            job = self.get(id)
+            last = job["runs"][-1]
+            self.assertEqual(job["ready_at"] - last["ended_at"], 100 * 2 ** (len(job["runs"]) - 2))
+            self.client.request("PATCH", f"/jobs/{id}", {"ready_at": None})
+        self.assertEqual(job["attempts"], 0)
+
+    def test_a_job_may_be_given_back_for_a_while(self):
+        id = self.enqueue()
+
+        def handler(job):
+            raise tenax.GiveBack(delay=3600)
+        self.drain(handler)
+        job = self.get(id)
+        self.assertEqual((job["status"], job["ready_at"] - job["runs"][0]["ended_at"]),
+                         ("scheduled", 3600000))
+
+    def test_a_worker_has_the_name_of_its_process(self):
+        worker = tenax.Worker(self.client, self.queue, print)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            os.write(writer, worker.name.encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        self.assertEqual(os.read(reader, 1000).decode(), f"{socket.gethostname()}-{child}")
+        self.assertNotEqual(worker.name, f"{socket.gethostname()}-{child}")
+        os.close(reader)
+        os.close(writer)
 
     def test_leases_are_renewed_by_one_request_for_all(self):
         for _ in range(4):
