@@ -74,7 +74,7 @@ static struct err read_id(struct json_cursor *c, struct arena *a, struct success
     if (id_parse(text, &run.id).code == ERR_OK)
         add_run(l, a, run);
     else
-        add_bad(l, a, text);
+        add_bad(l, a, arena_copy(a, text)); /* the request is gone when it is answered */
     return err_none();
 }
 

@@ -541,6 +541,16 @@ describe('the errors of a job', () => {
     });
 });
 
+describe('many successes', () => {
+    const server = useServer();
+
+    it('that_are_refused_are_named_as_their_own_sender_named_them', async () => {
+        const asked = Array.from({ length: 40 }, (_, i) => [`nonsense-${i}`, `no id ${'x'.repeat(i)}`]);
+        const answers = await Promise.all(asked.map((ids) => server.post('/jobs/success', { ids })));
+        assert.deepEqual(answers.map((answer) => answer.json.not_found), asked);
+    });
+});
+
 describe('the runs of a job', () => {
     const server = useServer();
 
