@@ -19,11 +19,53 @@ export function backoff(tries, mostMs = BACKOFF_MAX_MS) {
     return full / 2 + Math.random() * full / 2;
 }
 
-/** Dates as the server has them; what is undefined is left out. */
+// Members that are points in time, in milliseconds since 1970.
+const TIMES = ['ready_at', 'retry_at', 'deadline', 'retain_until'];
+
+function memberOf(name, value) {
+    if (value instanceof Date) {
+        if (Number.isNaN(value.getTime()))
+            throw new TypeError(`${name} is a Date that is none`);
+        return value.getTime();
+    }
+    if (TIMES.includes(name) && value >= 1e9 && value < 1e11)
+        throw new RangeError(`${name} is in milliseconds since 1970, and ${value} looks like seconds`);
+    return value;
+}
+
+/** Dates as the server has them; what is undefined is left out. Throws for times that can only be mistakes. */
 export function members(object) {
     return Object.fromEntries(Object.entries(object)
         .filter(([, value]) => value !== undefined)
-        .map(([name, value]) => [name, value instanceof Date ? value.getTime() : value]));
+        .map(([name, value]) => [name, memberOf(name, value)]));
+}
+
+function refuseNumbers(key, value) {
+    if (typeof value === 'number' && !Number.isFinite(value))
+        throw new TypeError(`${key || 'the value'}: ${value} has no JSON`);
+    if (value === null && this[key] instanceof Date) // which has been asked for its JSON already
+        throw new TypeError(`${key}: a Date that is none has no JSON`);
+    return value;
+}
+
+/** JSON. Throws a TypeError if there is none, also for NaN, Infinity and invalid Dates, which JSON.stringify makes null. */
+export function encode(value) {
+    const text = JSON.stringify(value);
+    if (text?.includes('null'))
+        JSON.stringify(value, refuseNumbers);
+    return text;
+}
+
+const plain = (name) => name.toLowerCase().replaceAll(/[_-]/g, '');
+
+/** A misspelt option must not be ignored: TypeError, which names the one that was probably meant. */
+export function refuseUnknown(what, unknown, known) {
+    const [name] = Object.keys(unknown);
+    if (name === undefined)
+        return;
+    const alike = known.find((one) => plain(one) === plain(name))
+        ?? known.find((one) => plain(one).startsWith(plain(name)) || plain(name).startsWith(plain(one)));
+    throw new TypeError(`${what} has no option ${name}${alike ? `; did you mean ${alike}?` : `: it has ${known.join(', ')}`}`);
 }
 
 // Whether the server recognises a second enqueue of the job, for as long as it keeps it.
@@ -35,23 +77,34 @@ function newJob({ queue, type, payload = null, ...options }) {
     return { queue, type, payload, ...members(options) };
 }
 
+const CLIENT_OPTIONS = ['url', 'token', 'tokenFile', 'caCert', 'clientCert', 'clientKey', 'timeoutMs', 'retryForMs',
+    'idempotent', 'log'];
+
 export class Client {
     #transport;
     #log;
 
     /** What is not given comes from the environment, as for the `tenax` commands. */
     constructor({
-        timeoutMs = 30000, retryForMs = 30000, idempotent = true, log = console, ...where
+        timeoutMs = 30000, retryForMs = 30000, idempotent = true, log = console, url, token, tokenFile, caCert,
+        clientCert, clientKey, ...unknown
     } = {}) {
+        refuseUnknown('Client', unknown, CLIENT_OPTIONS);
         this.timeoutMs = timeoutMs;
         this.retryForMs = retryForMs;
         this.idempotent = idempotent;
         this.#log = log;
-        this.#transport = new Transport(where);
+        this.#transport = new Transport({ url, token, tokenFile, caCert, clientCert, clientKey });
     }
 
     get url() {
         return this.#transport.url;
+    }
+
+    // With what another thread makes a client of the same server.
+    _connection() {
+        const { tokenSource, ...where } = this.#transport.where;
+        return where;
     }
 
     /** Closes the connections. */
@@ -64,13 +117,14 @@ export class Client {
      * job with the same `idempotencyKey` is answered as the first time, and adds nothing; without one
      * each call has a key of its own, so that it can be repeated when its answer is lost.
      */
-    enqueue(queue, type, payload = null, { idempotencyKey, ...options } = {}) {
+    async enqueue(queue, type, payload = null, { idempotencyKey, ...options } = {}) {
         const job = newJob({ ...options, queue, type, payload });
         return this.#enqueue('/jobs', job, [job], idempotencyKey);
     }
 
     /** Enqueues all of them or none; each has queue, type, payload and options. */
-    async enqueueBulk(jobs, { idempotencyKey } = {}) {
+    async enqueueBulk(jobs, { idempotencyKey, ...unknown } = {}) {
+        refuseUnknown('enqueueBulk', unknown, ['idempotencyKey']);
         const many = [...jobs].map(newJob);
         return (await this.#enqueue('/jobs/bulk', { jobs: many }, many, idempotencyKey)).jobs;
     }
@@ -101,13 +155,15 @@ export class Client {
         retryForMs = this.retryForMs, signal, idempotencyKey,
     } = {}) {
         const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
-        const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+        const content = body === undefined ? undefined : Buffer.from(encode(body));
         const end = performance.now() + retryForMs;
         for (let tries = 0; ; tries++) {
             const pause = backoff(tries);
             try {
                 return await this.#once(method, path, content, member, timeoutMs, signal, headers);
             } catch (err) {
+                if (err.status === 401 && this.#transport.hasAnotherToken())
+                    continue;
                 const again = err instanceof ConnectionFailed ? repeat || !err.sent
                     : NOT_DONE.includes(err.code) || (repeat && FAILING.includes(err.status));
                 if (!again || signal?.aborted || performance.now() + pause >= end)

@@ -99,13 +99,19 @@ export function apiError(status, body) {
 export class LeaseLost extends TenaxError {}
 
 /**
- * Thrown by a handler: the job goes back to its queue, and the run does not count. With `ready_at` (a Date
- * or milliseconds since 1970) it is not handed out again before then.
+ * Thrown by a handler: the job goes back to its queue, and the run does not count. With `delay_ms` (by the
+ * server's clock) or `ready_at` (a Date or milliseconds since 1970) it is not handed out again before then.
+ * Without them it comes back at once, if it is given back for the first time, and after that with a pause
+ * that doubles each time, up to a minute; at once, too, if the worker is about to end.
  */
 export class GiveBack extends TenaxError {
-    constructor(message, { cause, ready_at: readyAt } = {}) {
+    constructor(message, { cause, ready_at: readyAt, delay_ms: delayMs, ...unknown } = {}) {
         super(message, cause === undefined ? undefined : { cause });
+        const [name] = Object.keys(unknown);
+        if (name !== undefined)
+            throw new TypeError(`GiveBack has no option ${name}: it has ready_at, delay_ms, cause`);
         this.ready_at = readyAt;
+        this.delay_ms = delayMs;
     }
 }
 

@@ -25,23 +25,33 @@ export interface ClientOptions {
 
 /** The options of POST /jobs in docs/api.md; times may be Dates. */
 export interface EnqueueOptions {
-    priority?: number;
-    ready_at?: number | Date;
-    retry_limit?: number;
-    backoff?: { base_ms: number; exponent: number; jitter_ms: number };
-    retention?: { completed_ms?: number | null; dead_ms?: number | null };
-    unique_key?: string;
-    unique_while?: 'queued' | 'active' | 'exists';
-    alias?: string;
-    deadline?: number | Date;
-    retain_until?: number | Date;
-    depends_on?: (string | number)[];
-    concurrency_key?: string;
-    retry_policies?: string[];
-    group?: string;
-    traceparent?: string;
-    tracestate?: string;
-    [name: string]: unknown;
+    priority?: number | null;
+    ready_at?: number | Date | null;
+    retry_limit?: number | null;
+    backoff?: { base_ms: number; exponent: number; jitter_ms: number } | null;
+    retention?: { completed_ms?: number | null; dead_ms?: number | null } | null;
+    unique_key?: string | null;
+    unique_while?: 'queued' | 'active' | 'exists' | null;
+    alias?: string | null;
+    deadline?: number | Date | null;
+    retain_until?: number | Date | null;
+    depends_on?: (string | number)[] | null;
+    when?: 'all_completed' | 'all_ended' | null;
+    on_dependency_death?: 'block' | 'run' | 'die' | null;
+    hold?: boolean | null;
+    concurrency_key?: string | null;
+    budgets?: object[] | null;
+    resources?: object | null;
+    gang?: object | null;
+    batch?: object | null;
+    group?: string | null;
+    group_owner?: string | null;
+    retry_policies?: string[] | null;
+    when_no_policy?: 'default' | 'fail' | null;
+    annotations?: Record<string, string> | null;
+    pending_runs?: boolean | null;
+    traceparent?: string | null;
+    tracestate?: string | null;
 }
 
 export interface NewJob extends EnqueueOptions {
@@ -148,7 +158,10 @@ export class Worker {
     /** `handler` is a function, or an object of functions by type. */
     constructor(client: Client, queues: string | string[], handler: Handler | Record<string, Handler>,
         options?: WorkerOptions);
-    /** Works until SIGTERM, SIGINT or stop; with `drain` until no job is ready and none runs. */
+    /**
+     * Works until SIGTERM, SIGINT or stop; with `drain` until no job is ready and none runs. The process ends after a
+     * signal if a handler still works on a job that was given back.
+     */
     run(options?: { drain?: boolean; signals?: boolean }): Promise<void>;
     /** Has `run` resolve as SIGTERM does; a second call ends the wait. */
     stop(): void;
@@ -192,25 +205,37 @@ export class ServerError extends ApiError {}
 /** The run is not this worker's any more. */
 export class LeaseLost extends TenaxError {}
 /**
- * Thrown by a handler: the job goes back to its queue, and the run does not count. With `ready_at` it is
- * not handed out again before then.
+ * Thrown by a handler: the job goes back to its queue, and the run does not count. With `delay_ms` or `ready_at`
+ * it is not handed out again before then; without them, if it is given back again, after a pause that doubles.
  */
 export class GiveBack extends TenaxError {
-    constructor(message?: string, members?: { ready_at?: number | Date; cause?: unknown });
+    constructor(message?: string, members?: { ready_at?: number | Date; delay_ms?: number; cause?: unknown });
     readonly ready_at?: number | Date;
+    readonly delay_ms?: number;
 }
 
-/** What is known about a failure, by the names of docs/api.md. */
+/** What is known about a failure, by the names of docs/api.md; the message is what it is made with. */
 export interface FailureMembers {
     error_type?: string;
     backtrace?: string;
     exit_code?: number;
+    signal?: number;
+    run_ms?: number;
+    condition?: string;
+    exception?: string;
+    node?: string;
+    termination_message?: string;
     category?: string;
     subcategory?: string;
+    pod_error?: string;
+    pod_events?: string[];
+    containers?: object[];
+    grace_period_ms?: number;
     kill?: boolean;
     retry_at?: number | Date;
+    progress?: object;
+    checkpoint?: unknown;
     cause?: unknown;
-    [name: string]: unknown;
 }
 
 /** Thrown by a handler: the run failed, and this is what is known about it. */

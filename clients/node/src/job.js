@@ -4,6 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoff } from './client.js';
+import { monotonic } from './clock.js';
 import { ApiError, ConnectionFailed, GiveBack, LeaseLost, NotFound, StaleToken } from './errors.js';
 
 /** A run of a job, as its handler sees it. Members that begin with an underscore are the worker's. */
@@ -24,7 +25,7 @@ export class Job {
         this.tracestate = data.tracestate;
         this._client = client;
         this._concluded = false; // it is decided how the run ends
-        this._started = performance.now();
+        this._started = monotonic();
         this._leaseEnd = this._started + leaseMs;
     }
 

@@ -10,20 +10,29 @@ import { ConnectionFailed, TenaxError } from './errors.js';
 const IDLE_MS = 15000; // well below what a server closes a connection after
 const CONNECT_MS = 5000;
 
-// The token to send: as given, or from the file, or as the environment says.
-function readToken(token, tokenFile) {
-    let source = 'the token';
-    if (token === undefined) {
-        const file = tokenFile || process.env.TENAX_TOKEN_FILE;
-        source = file || 'TENAX_TOKEN';
-        token = file ? fs.readFileSync(file, 'latin1') : process.env.TENAX_TOKEN || undefined;
-    }
-    if (token === undefined)
+// Where the server is: what is not given is as the environment says.
+function resolve({ url, token, tokenFile, caCert, clientCert, clientKey }) {
+    const { env } = process;
+    const file = token === undefined ? tokenFile || env.TENAX_TOKEN_FILE || undefined : undefined;
+    return {
+        url: url || env.TENAX_URL || 'http://127.0.0.1:7890',
+        token: token ?? (file ? undefined : env.TENAX_TOKEN || undefined),
+        tokenSource: token === undefined ? file ?? 'TENAX_TOKEN' : 'the token',
+        tokenFile: file,
+        caCert: caCert || env.TENAX_CA_CERT,
+        clientCert: clientCert || env.TENAX_CLIENT_CERT,
+        clientKey: clientKey || env.TENAX_CLIENT_KEY,
+    };
+}
+
+function readToken({ token, tokenFile, tokenSource }) {
+    const text = tokenFile ? fs.readFileSync(tokenFile, 'latin1') : token;
+    if (text === undefined)
         return undefined;
     // The message must not quote what may be a secret.
-    if (!/^[!-~]+$/.test(token.trim()))
-        throw new TenaxError(`${source} has no token, or more than one`);
-    return token.trim();
+    if (!/^[!-~]+$/.test(text.trim()))
+        throw new TenaxError(`${tokenSource} has no token, or more than one`);
+    return text.trim();
 }
 
 function readUrl(text) {
@@ -37,24 +46,38 @@ function readUrl(text) {
 }
 
 export class Transport {
-    constructor({ url, token, tokenFile, caCert, clientCert, clientKey }) {
-        const env = process.env;
-        const parsed = readUrl(url || env.TENAX_URL || 'http://127.0.0.1:7890');
+    constructor(given) {
+        this.where = resolve(given);
+        const parsed = readUrl(this.where.url);
         const read = (file) => (file ? fs.readFileSync(file) : undefined);
         this.url = parsed.href.replace(/\/+$/, '');
-        this.headers = { accept: 'application/json', 'user-agent': 'tenax-node/0.1.0' };
-        const bearer = readToken(token, tokenFile);
-        if (bearer)
-            this.headers.authorization = `Bearer ${bearer}`;
+        // Strict: a misspelt option must not be ignored.
+        this.headers = { accept: 'application/json', 'user-agent': 'tenax-node/0.1.0', 'tenax-strict': 'true' };
+        this.#authorize();
         this.secure = parsed.protocol === 'https:';
         // Free connections are closed after the timeout.
         const keep = { keepAlive: true, timeout: IDLE_MS };
         this.agent = this.secure ? new https.Agent({
             ...keep,
-            ca: read(caCert || env.TENAX_CA_CERT),
-            cert: read(clientCert || env.TENAX_CLIENT_CERT),
-            key: read(clientKey || env.TENAX_CLIENT_KEY),
+            ca: read(this.where.caCert),
+            cert: read(this.where.clientCert),
+            key: read(this.where.clientKey),
         }) : new http.Agent(keep);
+    }
+
+    #authorize() {
+        const bearer = readToken(this.where);
+        if (bearer)
+            this.headers.authorization = `Bearer ${bearer}`;
+    }
+
+    // Whether the file that the token is from has another one by now.
+    hasAnotherToken() {
+        const before = this.headers.authorization;
+        try {
+            this.#authorize();
+        } catch { /* it is just being written */ }
+        return this.headers.authorization !== before;
     }
 
     close() {

@@ -5,18 +5,20 @@
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BACKOFF_MAX_MS, backoff, members } from './client.js';
+import { BACKOFF_MAX_MS, backoff, encode, members, refuseUnknown } from './client.js';
+import { monotonic } from './clock.js';
 import {
     ApiError, Failure, ForeignAnswer, GiveBack, LeaseLost, NotFound, StaleToken,
 } from './errors.js';
 import { Job } from './job.js';
+import { Leases } from './leases.js';
 
 const CLAIM_MAX = 1000; // jobs that one claim may ask for
 const CLAIM_GRACE_MS = 2000; // for the answer to a claim that was withdrawn
 const FOREIGN_PAUSE_MAX_MS = 15000; // between claims that something in between answers
 const TRACE_MAX = 16000;
-// By these the server says that a run is over.
-const GONE = ['stale_token', 'stale_gang', 'not_found', 'not_in_flight'];
+const RETURN_PAUSE_MAX_MS = 60000; // before a job that is given back again and again
+const WORKER_OPTIONS = ['concurrency', 'leaseMs', 'graceMs', 'waitMs', 'name', 'node', 'log'];
 
 const quiet = { info() {}, warn: console.warn, error: console.error };
 
@@ -25,10 +27,21 @@ function isFinal(err) {
     return err instanceof ApiError && err.status < 500 && ![408, 429].includes(err.status);
 }
 
+// Milliseconds after which a job that is given back without a time may come again.
+function returnPause(job) {
+    const before = job.run - job.attempts; // runs that were no failures
+    return before > 0 && !job.stopping ? Math.min(RETURN_PAUSE_MAX_MS, 100 * 2 ** (before - 1)) : 0;
+}
+
+// Whether there is no result, or one that says why there is none.
+function isNote(result) {
+    return result === undefined || (result?.result_omitted !== undefined && Object.keys(result).length === 1);
+}
+
 export class Worker {
     #handler;
     #log;
-    #held = new Set(); // jobs whose end is not reported yet
+    #leases; // of jobs whose end is not reported yet
     #running = new Set(); // jobs whose handlers have not returned
     #left = new Set(); // of these, those that are not waited for any more
     #returning = 0;
@@ -47,7 +60,9 @@ export class Worker {
     constructor(client, queues, handler, {
         concurrency = 1, leaseMs = 30000, graceMs = 30000, waitMs = 10000,
         name = `${os.hostname()}-${process.pid}`, node = process.env.TENAX_NODE || undefined, log = quiet,
+        ...unknown
     } = {}) {
+        refuseUnknown('Worker', unknown, WORKER_OPTIONS);
         if (!(concurrency >= 1 && concurrency <= 10000))
             throw new RangeError('concurrency must be from 1 to 10000');
         this.client = client;
@@ -67,28 +82,42 @@ export class Worker {
     /**
      * Works until it is told to stop; with `drain` until no job is ready and none runs. SIGTERM and
      * SIGINT stop it, unless `signals` is false: nothing more is claimed, handlers may go on for
-     * `graceMs`, and what is not done then is given back. A second signal ends the wait. Rejects with
-     * ApiError if the server refuses to hand out jobs.
+     * `graceMs`, and what is not done then is given back; if its handler still works on it, the process
+     * ends, so that it does not do what another worker does, too. A second signal ends the wait. Rejects
+     * with ApiError if the server refuses to hand out jobs.
      */
-    async run({ drain = false, signals = true } = {}) {
-        const stop = () => this.stop();
-        const closed = new AbortController();
+    async run({ drain = false, signals = true, ...unknown } = {}) {
+        refuseUnknown('run', unknown, ['drain', 'signals']);
+        let told = false;
+        const stop = () => {
+            told = true;
+            this.stop();
+        };
         if (signals)
             process.on('SIGTERM', stop).on('SIGINT', stop);
-        this.#renewAll(closed.signal);
+        this.#leases = new Leases(this.client, this.leaseMs, this.#log);
         try {
+            await this.#leases.ready();
             await this.#loop(drain);
         } finally {
-            closed.abort();
+            await this.#leases.close();
             process.off('SIGTERM', stop).off('SIGINT', stop);
             this.#stops = 0;
             this.#left.clear();
+            if (told && this.#running.size)
+                this.#endProcess();
         }
         if (this.#error)
             throw this.#error;
     }
 
-    /** Has `run` resolve as SIGTERM does; a second call ends the wait. */
+    // Once whoever waits for run has had a turn.
+    #endProcess() {
+        this.#log.warn(`the process ends: ${this.#running.size} of its jobs are given back and still worked on`);
+        setImmediate(() => process.exit());
+    }
+
+    /** Has `run` resolve as SIGTERM does, without ending the process; a second call ends the wait. */
     stop() {
         this.#stops++;
         this.#stopAt = performance.now() + (this.#stops === 1 ? this.graceMs : 0);
@@ -221,7 +250,7 @@ export class Worker {
         job._leave();
         this.#returning++;
         await this.#report(job, 'release', {});
-        this.#held.delete(job);
+        this.#leases.remove(job);
         this.#returning--;
         this.#wake();
     }
@@ -229,7 +258,7 @@ export class Worker {
     // --- runs ---
 
     async #begin(job) {
-        this.#held.add(job);
+        this.#leases.add(job);
         if (this.#stops) {
             this.#giveBack(job);
             return;
@@ -238,7 +267,7 @@ export class Worker {
         const [verb, body] = await this.#outcome(job);
         if (verb && !job.lost && job._conclude())
             await this.#report(job, verb, body);
-        this.#held.delete(job);
+        this.#leases.remove(job);
         this.#running.delete(job);
         this.#idle = false;
         this.#wake();
@@ -248,14 +277,42 @@ export class Worker {
     async #outcome(job) {
         try {
             const result = await this.#findHandler(job)(job);
-            return ['success', result === undefined ? {} : { result }];
+            return ['success', result === undefined ? {} : { result: this.#storable(job, result) }];
         } catch (err) {
             if (err instanceof GiveBack)
-                return ['release', members({ message: err.message || undefined, ready_at: err.ready_at })];
+                return ['release', this.#returned(job, err)];
             if (err instanceof LeaseLost)
                 return [null, {}];
             return ['failure', this.#failure(job, err)];
         }
+    }
+
+    // The result, or a note in its place: the work is done, and must not be done again for it.
+    #storable(job, result) {
+        try {
+            encode(result);
+            return result;
+        } catch (err) { // also whatever a toJSON throws
+            return this.#omitted(job, err);
+        }
+    }
+
+    #omitted(job, err) {
+        const why = String(err?.message ?? err).slice(0, 1000);
+        this.#log.warn(`job ${job.id} (${job.type}) has succeeded, but its result is not kept: ${why}`);
+        return { result_omitted: why };
+    }
+
+    #returned(job, back) {
+        const pause = returnPause(job);
+        const told = { message: back.message || undefined };
+        try {
+            if (back.ready_at !== undefined && back.ready_at !== null)
+                return members({ ...told, ready_at: back.ready_at });
+        } catch (err) {
+            this.#log.warn(`job ${job.id} (${job.type}) is given back, but not for later: ${err.message}`);
+        }
+        return members({ ...told, delay_ms: back.delay_ms ?? (pause || undefined) });
     }
 
     #findHandler(job) {
@@ -270,12 +327,19 @@ export class Worker {
     #failure(job, err) {
         const told = err instanceof Failure;
         const from = told ? err.cause : err; // what a Failure was made of
+        let known = told ? err.members : {}, mistake = '';
+        try {
+            members(known);
+        } catch (wrong) { // a time that is none
+            known = {};
+            mistake = ` (${wrong.message})`;
+        }
         return members({
-            message: String(err?.message || err?.name || err),
+            message: String(err?.message || err?.name || err) + mistake,
             error_type: told ? undefined : err?.name ?? typeof err,
             backtrace: typeof from?.stack === 'string' ? from.stack.slice(0, TRACE_MAX) : undefined,
-            run_ms: Math.round(performance.now() - job._started),
-            ...(told ? err.members : {}),
+            run_ms: Math.round(monotonic() - job._started),
+            ...known,
         });
     }
 
@@ -285,7 +349,7 @@ export class Worker {
             try {
                 const answer = await job._post(verb, body);
                 if (verb === 'failure')
-                    this.#log.info(`job ${job.id} failed: ${body.message} (${answer?.reason})`);
+                    this.#log.warn(`job ${job.id} (${job.type}) failed: ${body.message} (${answer?.reason})`);
                 return;
             } catch (err) {
                 if (err instanceof StaleToken || err instanceof NotFound) {
@@ -294,11 +358,11 @@ export class Worker {
                     return;
                 }
                 // Also what has no JSON, as a BigInt.
-                if (isFinal(err) || err instanceof TypeError) {
+                if (isFinal(err) || err instanceof TypeError || err instanceof RangeError) {
                     await this.#reportRefusal(job, verb, body, err);
                     return;
                 }
-                if (tries && job._leaseEnd <= performance.now()) {
+                if (tries && job._leaseEnd <= monotonic()) {
                     this.#log.warn(`job ${job.id}: its lease ran out before the report: ${err.message}`);
                     return;
                 }
@@ -308,74 +372,27 @@ export class Worker {
         }
     }
 
-    // A report that the server does not take becomes a failure that it can take.
+    // A report that the server does not take becomes one of the same kind that it can take.
     async #reportRefusal(job, verb, body, error) {
-        this.#log.error(`job ${job.id}: the report of its ${verb} is refused: ${error.message}`);
-        if (verb === 'release') { // better at once than when the lease is over
-            if (Object.keys(body).length)
-                await this.#report(job, verb, {});
+        if (verb === 'success' && !isNote(body.result)) {
+            await this.#report(job, verb, { result: this.#omitted(job, error) });
             return;
         }
+        this.#log.error(`job ${job.id}: the report of its ${verb} is refused: ${error.message}`);
+        if (verb === 'release') { // better than when the lease is over
+            if (Object.keys(body).length)
+                await this.#report(job, verb, members({ delay_ms: returnPause(job) || undefined }));
+            return;
+        }
+        const refused = `the report was refused: ${error.message}`;
         try {
             await this.client.request('POST', `/jobs/${job.id}/failure`, {
-                token: job.data.token, message: `the report was refused: ${error.message}`,
-                error_type: 'ReportRefused',
+                token: job.data.token, error_type: 'ReportRefused',
+                // What is not known by its members is known by its words.
+                message: (verb === 'failure' ? `${body.message} (${refused})` : refused).slice(0, 4000),
             }, { repeat: true });
         } catch (err) {
             this.#log.error(`job ${job.id}: nor is that: ${err.message}`);
         }
-    }
-
-    // --- leases ---
-
-    async #renewAll(closed) {
-        let tries = 0;
-        // A job that is claimed meanwhile has its full lease.
-        let due = this.leaseMs / 3;
-        for (;;) {
-            await sleep(due, undefined, { signal: closed }).catch(() => {});
-            if (closed.aborted)
-                return;
-            const now = performance.now();
-            for (const job of this.#held)
-                if (job._leaseEnd <= now)
-                    this.#lose(job, 'its lease ran out while the server did not answer');
-            const held = [...this.#held].filter((job) => !job.lost);
-            try {
-                if (held.length)
-                    await this.#renew(held, now);
-                tries = 0;
-                due = this.leaseMs / 3;
-            } catch (err) {
-                this.#log.warn(`leases cannot be renewed: ${err.message}`);
-                due = backoff(tries++);
-            }
-        }
-    }
-
-    async #renew(held, sent) {
-        const body = {
-            lease_ms: this.leaseMs, jobs: held.map((job) => ({ id: job.id, token: job.data.token })),
-        };
-        const { jobs } = await this.client._ask('POST', '/jobs/renew', body, 'jobs',
-            { timeoutMs: Math.max(1000, this.leaseMs / 3), retryForMs: 0 }).catch((err) => {
-            if (err.body?.jobs) // 422 with a list: some were not renewed
-                return err.body;
-            throw err;
-        });
-        jobs.forEach((renewed, i) => {
-            if (renewed.lease_expires_at !== undefined)
-                held[i]._leaseEnd = sent + this.leaseMs;
-            else if (GONE.includes(renewed.code))
-                this.#lose(held[i], renewed.error);
-        });
-    }
-
-    #lose(job, why) {
-        // Once a report is under way its answer counts, not that of a renewal which came later.
-        if (job._concluded || job.lost)
-            return;
-        this.#log.warn(`job ${job.id} is lost: ${why}`);
-        job._lose(why);
     }
 }

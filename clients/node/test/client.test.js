@@ -5,6 +5,8 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
 import { after, describe, it } from 'node:test';
 import * as tenax from '../src/index.js';
 
@@ -104,6 +106,44 @@ describe('requests', () => {
             { queue: 'again', type: 't', unique_key: 'again-2', unique_while: 'exists' }]);
         assert.equal(job.duplicate, true);
         assert.equal(await count('again'), 2);
+    });
+
+    it('with_a_misspelt_option_are_refused', async () => {
+        for (const [wrong, right] of [['readyAt', 'ready_at'], ['retry_limt', 'retry_limit']]) {
+            const err = await caught(client.enqueue('misspelt', 't', 1, { [wrong]: 1 }), tenax.BadRequest);
+            assert.match(err.message, new RegExp(`did you mean '${right}'`));
+        }
+        for (const [call, words] of [
+            [() => new tenax.Client({ timeout: 5 }), /Client has no option timeout; did you mean timeoutMs/],
+            [() => new tenax.Worker(client, 'q', () => {}, { lease_ms: 5 }), /did you mean leaseMs/],
+            [() => new tenax.Worker(client, 'q', () => {}, { colour: 5 }), /Worker has no option colour: it has/],
+            [() => new tenax.GiveBack('x', { readyAt: 5 }), /GiveBack has no option readyAt/],
+        ])
+            assert.throws(call, words);
+        assert.equal(await count('misspelt'), 0);
+    });
+
+    it('with_what_has_no_json_are_refused', async () => {
+        for (const [payload, options, words] of [
+            [NaN, {}, /payload: NaN/], [{ price: -Infinity }, {}, /price: -Infinity/], [1n, {}, /BigInt/],
+            [{ at: new Date('soon') }, {}, /at: a Date/], [1, { ready_at: new Date('soon') }, /ready_at is a Date/],
+            [1, { deadline: Date.now() / 1000 }, /deadline is in milliseconds/], [1, { priority: NaN }, /priority: NaN/],
+        ])
+            await assert.rejects(client.enqueue('no-json', 't', payload, options), words);
+        assert.equal(await count('no-json'), 0);
+        const { id } = await client.enqueue('no-json', 't', { a: null, b: [null], at: new Date(5) });
+        assert.deepEqual((await client.job(id)).payload, { a: null, b: [null], at: '1970-01-01T00:00:00.005Z' });
+    });
+
+    it('read_a_token_file_again_whose_token_is_refused', async () => {
+        const tokenFile = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-node-')), 'token');
+        fs.writeFileSync(tokenFile, `tx_${'0'.repeat(40)}`);
+        const secure = new tenax.Client({ url: process.env.TEST_SECURE_URL, caCert: process.env.TEST_CA_CERT, tokenFile });
+        await caught(secure.enqueue('secure', 't'), tenax.Unauthorized);
+        fs.copyFileSync(process.env.TEST_TOKEN_FILE, tokenFile);
+        assert.equal((await secure.enqueue('secure', 't')).status, 'ready');
+        secure.close();
+        fs.rmSync(path.dirname(tokenFile), { recursive: true });
     });
 
     it('that_were_not_carried_out_are_repeated', async () => {

@@ -251,9 +251,14 @@ class Worker:
         return found
 
     def _failure(self, job: Job, members: Dict[str, Any]) -> Dict[str, Any]:
-        ran = round((time.monotonic() - job._started) * 1000)
-        return {"run_ms": ran, **{name: milliseconds(name, value) for name, value in members.items()
-                                  if value is not None}}
+        told = {"run_ms": round((time.monotonic() - job._started) * 1000)}
+        for name, value in members.items():
+            try:
+                if value is not None:
+                    told[name] = milliseconds(name, value)
+            except ValueError as e:  # a time that is none
+                told["message"] = f"{members['message']} ({e})"
+        return told
 
     def _report(self, job: Job, verb: str, body: Dict[str, Any]) -> None:
         """Reports until there is an answer, or the lease is over. The same may be said twice."""

@@ -213,6 +213,14 @@ class Working(unittest.TestCase):
         self.drain(handler)
         self.assertRegex(self.get(id)["runs"][0]["message"], "no texture .*did you mean 'retry_at'")
 
+    def test_a_failure_with_a_time_in_seconds_is_known_without_it(self):
+        id = self.enqueue(retry_limit=0)
+
+        def handler(job):
+            raise tenax.Failure("no texture", retry_at=time.time() + 60)
+        self.drain(handler)
+        self.assertRegex(self.get(id)["runs"][0]["message"], "no texture .retry_at is in milliseconds")
+
     def test_a_job_that_is_given_back_again_comes_after_a_pause_that_doubles(self):
         id = self.enqueue()
 
