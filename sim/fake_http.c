@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/must.h"
+#include "net/websocket.h"
 
 struct http_exchange {
     struct list node; /* of those that were forgotten */
@@ -272,4 +273,40 @@ void http_set_note(struct http_exchange *x, void *note)
 void *http_note(const struct http_exchange *x)
 {
     return x->note;
+}
+
+/* No request here asks for a WebSocket. */
+struct err websocket_check(const struct http_request *req)
+{
+    (void)req;
+    return err_make(ERR_BAD_REQUEST, "there are no WebSockets here");
+}
+
+struct err websocket_accept(struct http_exchange *x, const struct http_request *req,
+                            const struct websocket_owner *owner, void *ctx, struct websocket **out)
+{
+    (void)x;
+    (void)owner;
+    (void)ctx;
+    *out = NULL;
+    return websocket_check(req);
+}
+
+void websocket_send(struct websocket *w, struct str text)
+{
+    (void)text;
+    must(!w);
+}
+
+bool websocket_is_congested(struct websocket *w)
+{
+    must(!w);
+    return false;
+}
+
+void websocket_end(struct websocket *w, enum websocket_code code, const char *why)
+{
+    (void)code;
+    (void)why;
+    must(!w);
 }

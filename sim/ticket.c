@@ -478,6 +478,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:
     case CMD_PEEK:
+    case CMD_WINDOW:
     case CMD_CANCEL_WHERE:
     case CMD_GROUP_READ:
     case CMD_GROUP_SEAL:

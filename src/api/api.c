@@ -8,6 +8,7 @@
 #include "api/api_access.h"
 #include "api/api_canary.h"
 #include "api/api_routes.h"
+#include "api/api_top.h"
 #include "wire/wire_msgpack.h"
 #include "base/alloc.h"
 #include "base/must.h"
@@ -23,6 +24,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backup = api_backup_new(a);
     a->compact = api_compact_new(a);
     a->events = api_events_new(a);
+    a->top = api_top_new(a);
     a->operations = api_operations_new();
     a->canaries = api_canaries_new(a);
     return a;
@@ -53,6 +55,7 @@ void api_free(struct api *a)
     api_backup_free(a->backup);
     api_compact_free(a->compact);
     api_events_free(a->events);
+    api_top_free(a->top);
     api_canaries_free(a->canaries);
     free(a->operations);
     buf_fini(&a->scratch);

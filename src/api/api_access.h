@@ -30,6 +30,14 @@ void api_reply_refused(struct api *a, const struct api_request *r, const struct 
 
 /* Logs who asks for a change, unless that is a job's normal life, and sets r->trail. */
 void api_note_change(const struct api *a, const struct endpoint *e, struct api_request *r);
+/* The same for a change that comes over a connection that is no longer a request's; returns the
+ * trail, which lies in the arena. */
+struct api_doer {
+    const struct token *token; /* or NULL */
+    struct str address;
+};
+struct str api_note_apart(const struct api_doer *doer, const char *operation, struct str path,
+                          struct arena *a);
 /* The trail of a request that makes what has that path. */
 struct str api_trail_at(const struct api_request *r, const char *operation, struct str path);
 /* The handler of GET. */

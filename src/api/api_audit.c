@@ -40,11 +40,11 @@ static bool shows_body(const char *operation)
     return false;
 }
 
-static struct actor actor_of(const struct api_request *r)
+static struct actor actor_of(const struct token *token)
 {
-    if (!r->token)
+    if (!token)
         return (struct actor){.kind = ACTOR_ANONYMOUS};
-    return token_actor(r->token);
+    return token_actor(token);
 }
 
 static struct str text_of(const struct change_note *note, struct arena *a)
@@ -58,7 +58,7 @@ static struct str text_of(const struct change_note *note, struct arena *a)
 
 static struct change_note note_of(const char *operation, const struct api_request *r)
 {
-    return (struct change_note){.actor = actor_of(r),
+    return (struct change_note){.actor = actor_of(r->token),
                                 .address = str_from(http_peer(r->x)->address),
                                 .operation = str_from(operation),
                                 .path = r->http->path,
@@ -74,6 +74,17 @@ void api_note_change(const struct api *a, const struct endpoint *e, struct api_r
     const struct change_note note = note_of(op->name, r);
     change_note_log(&note);
     r->trail = text_of(&note, r->http->arena);
+}
+
+struct str api_note_apart(const struct api_doer *doer, const char *operation, struct str path,
+                          struct arena *a)
+{
+    const struct change_note note = {.actor = actor_of(doer->token),
+                                     .address = doer->address,
+                                     .operation = str_from(operation),
+                                     .path = path};
+    change_note_log(&note);
+    return text_of(&note, a);
 }
 
 struct str api_trail_at(const struct api_request *r, const char *operation, struct str path)

@@ -28,6 +28,7 @@ struct api {
     struct api_backup *backup;
     struct api_compact *compact;
     struct api_events *events;
+    struct api_top *top;
     struct api_canaries *canaries;
     struct api_messages messages;        /* name NULL: there are none */
     const struct operation **operations; /* by endpoint */
@@ -64,6 +65,8 @@ void api_enqueue(struct api *a, const struct api_request *r);
 void api_enqueue_bulk(struct api *a, const struct api_request *r);
 void api_take(struct api *a, const struct api_request *r);
 void api_events(struct api *a, const struct api_request *r);
+/* Of GET /events: a WebSocket, if it asks the admin listener for one (api_top.c). */
+void api_top_or_events(struct api *a, const struct api_request *r);
 void api_openapi(struct api *a, const struct api_request *r);
 void api_claim(struct api *a, const struct api_request *r);
 void api_claim_job(struct api *a, const struct api_request *r);

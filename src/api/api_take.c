@@ -9,6 +9,7 @@
 #include "api/api_access.h"
 #include "api/api_canary.h"
 #include "api/api_routes.h"
+#include "api/api_top.h"
 #include "base/utf8.h"
 #include "base/alloc.h"
 #include "base/array.h"
@@ -552,4 +553,5 @@ void api_end_streams(struct api *a, const struct token *of)
         backend_claim_cancel(a->backend, c->claim);
     }
     api_events_end(a->events, of);
+    api_top_end(a->top, of);
 }

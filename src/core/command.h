@@ -114,6 +114,30 @@ struct peek_command {
 };
 #define PEEK_MAX 100
 
+/* CMD_WINDOW: a part of a list that operators watch (core/engine_window.h). */
+enum window_anchor {
+    WINDOW_HEAD,
+    WINDOW_TAIL,
+    WINDOW_OFFSET,   /* from the place `offset` on */
+    WINDOW_AROUND,   /* the job `id` in the middle */
+    WINDOW_NEXT,     /* likewise the first job behind `id` of those queues and types */
+    WINDOW_PREVIOUS, /* the last one before it; of an id that is not in the list: of all */
+    WINDOW_NOWHERE
+};
+#define WINDOW_MAX   500
+#define WINDOW_REACH 5000
+struct window_command {
+    enum status status; /* ready, in_flight, scheduled */
+    enum window_anchor anchor;
+    enum window_anchor fallback; /* HEAD, TAIL, NOWHERE: where no such job is found */
+    uint64_t offset;
+    struct id id;
+    const struct str *queues, *types; /* count 0: any */
+    size_t queue_count, type_count;
+    uint32_t limit; /* 1 to WINDOW_MAX */
+    bool with_payload;
+};
+
 /* Names the run that a report is about. The run of a claim needs its token; that of a stream may
  * be named by its token, by its index, by both, or not at all. */
 struct run_ref {
@@ -383,8 +407,14 @@ struct reply {
     struct queue_shown *queues;
     const struct backlog_page *backlogs; /* CMD_BACKLOG */
     struct ready_place place;            /* PEEK: of the last job examined */
-    struct id_place upto;                /* LIST that look_max ended: the last job examined */
-    const struct group_view *group;      /* CMD_GROUP_* */
+    struct {
+        uint64_t first, total; /* the place of jobs[0] in the list; jobs in the list */
+        bool found;            /* there is the job that the anchor names */
+        uint64_t at;           /* iff found: its place */
+        struct id id;          /* and its id */
+    } window;
+    struct id_place upto;           /* LIST that look_max ended: the last job examined */
+    const struct group_view *group; /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
@@ -469,6 +499,7 @@ struct command {
         } patch;
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct peek_command peek;
+        struct window_command window;
         struct runs_command runs;
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
@@ -503,8 +534,8 @@ struct command {
     span delay;         /* RELEASE: the same, from now on; one of the two is 0 */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
-     * job, ENQUEUE, QUEUES, QUEUE_LIST and BACKLOG: what is in others is answered as if it were not
-     * there. Commands about many jobs have it in their filter. */
+     * job, ENQUEUE, QUEUES, QUEUE_LIST, BACKLOG and WINDOW: what is in others is answered as if it
+     * were not there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
     /* Who asks for the change, as JSON of at most TRAIL_NOTE_MAX bytes, to be recorded with it if
      * it is done (core/trail.h); empty: it is not. Nothing is recorded of dry runs. */

@@ -515,6 +515,11 @@ void cluster_answer(struct cluster *c, struct http_exchange *x, const struct htt
         answer_health(c, x, req);
     } else if (is_get(req, "/metrics") && own) {
         answer_metrics(c, x);
+    } else if (req->websocket && admin) {
+        const struct err err =
+            err_make(ERR_NO_OWNER, "a standby passes no WebSocket on: connect to "
+                                   "the server that keeps the jobs");
+        refuse(c, x, &err);
     } else if (req->forwarded.at || !owner || !c->state.has_secret) {
         struct err err =
             req->forwarded.at ? err_make(ERR_NO_OWNER, "this server keeps the jobs no more")

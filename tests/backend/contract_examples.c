@@ -47,10 +47,9 @@ static void must_do(struct fixture *f, struct command c)
 static void put_cron(struct fixture *f, struct parts *p)
 {
     (void)f;
-    p->cron = (struct cron_spec){
-        .name = STR("e"), .expression = STR("0 * * * *"), .job = answers_spec("ticks")};
-    p->c.cron_put =
-        (struct cron_put){.group = STR("g"), .entries = &p->cron, .count = 1, .whole = true};
+    const struct str hourly = STR("0 * * * *");
+    p->cron = (struct cron_spec){STR("e"), .expression = hourly, .job = answers_spec("ticks")};
+    p->c.cron_put = (struct cron_put){STR("g"), .entries = &p->cron, .count = 1, .whole = true};
 }
 
 static void with_cron(struct fixture *f, struct parts *p)
@@ -643,6 +642,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_ALIASES] = {with_alias, an_id},
     [CMD_LIST] = {of_jobs, one_job},
     [CMD_PEEK] = {peek, the_next_job},
+    [CMD_WINDOW] = {contract_window, contract_is_window},
     [CMD_COUNT] = {of_jobs, one_counted},
     [CMD_REMOVE_WHERE] = {of_jobs, one_counted},
     [CMD_PATCH] = {patch, of_priority},

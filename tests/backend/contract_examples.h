@@ -33,4 +33,16 @@ struct example {
 
 extern const struct example contract_examples[COMMAND_COUNT];
 
+/* Of CMD_WINDOW. */
+static inline void contract_window(struct fixture *f, struct parts *p)
+{
+    (void)fixture_add(f, "q");
+    p->c.window = (struct window_command){.status = STATUS_READY, .limit = 10};
+}
+
+static inline bool contract_is_window(const struct reply *r)
+{
+    return r->count == 1 && !r->jobs[0].payload.at && r->window.total == 1 && !r->window.found;
+}
+
 #endif
