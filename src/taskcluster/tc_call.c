@@ -506,6 +506,7 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
     t->operations = tc_operations_new();
     t->schemas = tc_schemas_new();
     list_init(&t->later);
+    list_init(&t->waiting);
     list_init(&t->telling);
     t->started = settings->now(settings->ctx);
     t->rng = rng_from_seed(settings->seed);

@@ -124,6 +124,7 @@ struct work {
     struct str queue;
     struct tc_recent recent[TASKS_MAX]; /* what it was given */
     struct backend_claim *claim;        /* NULL: it is over */
+    struct list node;                   /* in taskcluster.waiting iff claim */
     bool gone;
     struct buf answer; /* the tasks that are written so far */
     size_t written, expected;
@@ -244,6 +245,7 @@ static void on_claimed(void *ctx, const struct reply *r)
     struct work *w = ctx;
     struct tc_call *c = w->call;
     w->claim = NULL;
+    list_unlink(&w->node);
     http_on_gone(c->x, NULL, NULL);
     c->now = c->tc->settings.now(c->tc->settings.ctx);
     if (r->err.code != ERR_OK) {
@@ -267,6 +269,16 @@ static void on_gone(void *ctx)
     w->gone = true;
     if (w->claim)
         backend_claim_cancel(w->call->tc->backend, w->claim);
+}
+
+void tc_claim_end_waiting(struct taskcluster *t, struct str queue, struct str group, struct str id)
+{
+    for (struct list *at = t->waiting.next, *next; at != &t->waiting; at = next) {
+        struct work *w = LIST_OF(at, struct work, node);
+        next = at->next;
+        if (str_eq(w->queue, queue) && str_eq(w->body.group, group) && str_eq(w->body.id, id))
+            backend_claim_cancel(t->backend, w->claim);
+    }
 }
 
 static bool may_claim_work(struct tc_call *c, const struct claim_body *body)
@@ -298,6 +310,7 @@ static void claim_work(struct tc_call *c, struct tc_worker *worker)
         return;
     }
     w->claim = backend_claim(c->tc->backend, &spec);
+    list_append(&c->tc->waiting, &w->node);
     http_on_gone(c->x, on_gone, w);
 }
 

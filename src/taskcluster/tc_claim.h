@@ -18,4 +18,7 @@ struct tc_claimed {
 void tc_claimed_write(struct buf *b, struct tc_call *c, const struct tc_claimed *k,
                       bool definition);
 
+/* A worker is quarantined: its claims that wait are answered, with no tasks. */
+void tc_claim_end_waiting(struct taskcluster *t, struct str queue, struct str group, struct str id);
+
 #endif

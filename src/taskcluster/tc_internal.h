@@ -33,6 +33,7 @@ struct taskcluster {
     struct buf scratch;     /* an answer that is being written */
     instant started;
     struct list later;   /* answers that wait for their time; tc_reply.c */
+    struct list waiting; /* claims of claimWork that wait for tasks; tc_claim.c */
     struct list telling; /* events of which something is to be told; tc_tell.c */
     struct rng rng;
     struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/must.h"
 #include "base/rfc3339.h"
+#include "taskcluster/tc_claim.h"
 #include "taskcluster/tc_handlers.h"
 #include "taskcluster/tc_status.h"
 #include "wire/field.h"
@@ -389,7 +390,10 @@ static void on_saved(void *ctx, const struct reply *r)
     } else if (r->err.code != ERR_OK) {
         tc_fail_err(n->call, &r->err);
     } else {
-        n->worker->version = r->kv[0].version;
+        struct tc_worker *w = n->worker;
+        w->version = r->kv[0].version;
+        if (tc_worker_is_quarantined(w, n->call->now))
+            tc_claim_end_waiting(n->call->tc, w->queue, w->group, w->id);
         reply_worker(n->call, n->worker);
     }
 }

@@ -131,6 +131,21 @@ describe('workers', () => {
         assert.equal((await queue.claimTask(id, 0, WORKER)).runId, 0);
     });
 
+    it('are_given_nothing_once_quarantined_while_they_wait', async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const parts = [...task.taskQueueId.split('/'), 'group'];
+        const claims = ['sick', 'well'].map((workerId) => queue.claimWork(task.taskQueueId,
+            { workerGroup: 'group', workerId, tasks: 1 }));
+        for (const id of ['sick', 'well'])
+            await until(() => queue.getWorker(...parts, id).catch(() => null), 'it waits');
+        await queue.quarantineWorker(...parts, 'sick',
+            { quarantineUntil: new Date(Date.now() + HOUR).toJSON() });
+        assert.deepEqual(await claims[0], { tasks: [] });
+        const [id] = await tasks(queue, task, 1);
+        assert.equal((await claims[1]).tasks[0].status.taskId, id);
+    });
+
     it('do_not_hold_up_a_stop_in_quarantine', notOn('standby', 'it is the owner that stops'), async () => {
         const queue = await server.queue();
         const task = definition();
