@@ -220,28 +220,36 @@ static const struct shape_member settings_members[] = {
 const struct shape api_retry_settings_shape = {.name = "RetrySettings",
                                                SHAPE_MEMBERS(settings_members)};
 
-static bool is_default_missing(const void *view)
+static bool is_warned_of(const void *view)
 {
-    return ((const struct policy_settings_view *)view)->default_missing;
+    const struct policy_settings_view *v = view;
+    return v->default_missing || v->above_count;
 }
 
-static void write_default_missing(struct buf *b, const void *view)
+static void write_setting_warnings(struct buf *b, const void *view)
 {
-    struct str name = ((const struct policy_settings_view *)view)->settings.default_policy;
+    const struct policy_settings_view *v = view;
     struct arena a = {0};
     struct document_node *list = document_list(&a);
-    policy_warning_add(list, &a,
-                       "defaultPolicyName: there is no retry policy '%.*s'; jobs without policies "
-                       "have none until it is made",
-                       STR_ARG(name));
+    if (v->default_missing)
+        policy_warning_add(list, &a,
+                           "defaultPolicyName: there is no retry policy '%.*s'; jobs without "
+                           "policies have none until it is made",
+                           STR_ARG(v->settings.default_policy));
+    if (v->above_count)
+        policy_warning_add(list, &a,
+                           "globalMaxRetries: %zu retry %s a retryLimit above %lld, '%.*s' first; "
+                           "their jobs may never reach it",
+                           v->above_count, v->above_count == 1 ? "policy states" : "policies state",
+                           (long long)v->settings.global_max_retries, STR_ARG(v->above));
     document_write_json(list, b);
     arena_fini(&a);
 }
 
 static const struct shape_member changed_settings_members[] = {
     {MEMBERS_INNER(&api_retry_settings_shape)},
-    {MEMBER_MADE("warnings", IF_SET, "string[]", write_default_missing, WARNINGS_DOC,
-                 .is_set = is_default_missing)},
+    {MEMBER_MADE("warnings", IF_SET, "string[]", write_setting_warnings, WARNINGS_DOC,
+                 .is_set = is_warned_of)},
 };
 const struct shape api_retry_settings_changed_shape = {.name = "ChangedRetrySettings",
                                                        SHAPE_MEMBERS(changed_settings_members)};

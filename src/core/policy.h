@@ -128,6 +128,8 @@ struct policy_settings_view {
     struct policy_settings settings;
     const struct policy_changed *last; /* NULL: nobody has changed them yet */
     bool default_missing;              /* there is no policy named settings.default_policy */
+    struct str above;                  /* the first policy with a limit above global_max_retries */
+    size_t above_count;                /* how many there are; 0 while that is 0: nothing retries */
 };
 
 /* How many retries of this job a rule of a policy has granted; stored with the job. */

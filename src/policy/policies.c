@@ -9,6 +9,7 @@
 #include "base/strmap.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
+#include "policy/policy_warning.h"
 #include "policy/settings_document.h"
 
 struct attached {
@@ -385,12 +386,22 @@ static bool has_default(const struct policies *p)
     return !name.len || shelf_has(p->policies, name);
 }
 
+static void find_above(const struct policies *p, struct policy_settings_view *v, struct arena *a)
+{
+    for (size_t i = 0; v->settings.global_max_retries && i < shelf_count(p->policies); i++) {
+        const struct policy_document *d = shelf_at(p->policies, i);
+        if (d && policy_warning_is_above(&d->policy, &v->settings) && v->above_count++ == 0)
+            v->above = arena_copy(a, d->policy.name);
+    }
+}
+
 const struct policy_settings_view *policies_settings_read(const struct policies *p, struct arena *a)
 {
     struct policy_settings_view *v = ARENA_NEW(a, struct policy_settings_view);
     v->settings = p->settings;
     v->settings.default_policy = arena_copy(a, p->settings.default_policy);
     v->default_missing = !has_default(p);
+    find_above(p, v, a);
     if (p->changed) {
         struct policy_changed *last = ARENA_NEW(a, struct policy_changed);
         *last = own_changed(&p->last, a);

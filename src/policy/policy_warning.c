@@ -152,6 +152,14 @@ static bool is_above(int64_t limit, const struct policy_settings *s)
     return limit != POLICY_NO_LIMIT && limit > s->global_max_retries;
 }
 
+bool policy_warning_is_above(const struct policy *p, const struct policy_settings *s)
+{
+    for (size_t i = 0; i < p->rule_count; i++)
+        if (p->rules[i].action == POLICY_RETRY && is_above(p->rules[i].retry_limit, s))
+            return true;
+    return is_above(p->retry_limit, s);
+}
+
 static const struct curve *backoff_of(const struct policy *p, const struct policy_rule *r,
                                       const struct policy_settings *s)
 {

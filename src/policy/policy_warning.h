@@ -17,5 +17,7 @@ void policy_warning_find(struct document_node *list, struct arena *a, const stru
 /* Adds those that follow from the settings that it meets: limits that it can never reach, and
  * retries that come without delay or jitter. */
 void policy_warning_settings(struct policy_document *d, const struct policy_settings *s);
+/* Whether it states a limit, its own or that of a rule that retries, above globalMaxRetries. */
+bool policy_warning_is_above(const struct policy *p, const struct policy_settings *s);
 
 #endif

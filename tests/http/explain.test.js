@@ -519,4 +519,18 @@ describe('who judges the failures of a job', () => {
         assert.deepEqual(await warned({ rules: [{ action: 'Fail', onConditions: ['Evicted'] }] }), []);
         assert.equal((await server.get('/retry-policies/warned')).json.warnings, undefined);
     });
+
+    it('is_warned_of_when_the_maximum_is_lowered_below_a_limit', async () => {
+        const warned = async (most) => (await settings({ globalMaxRetries: most })).json.warnings;
+        const backoff = { initialDelay: '5s', jitter: '2s' };
+        await put('low', { backoff, rules: [{ ...rule, retryLimit: 15 }] });
+        await put('warned', { backoff, retryLimit: 12, rules: [rule] });
+        assert.equal(await warned(15), undefined);
+        assert.deepEqual(await warned(14), ["globalMaxRetries: 1 retry policy states a retryLimit above 14, 'low' first; "
+            + 'their jobs may never reach it']);
+        assert.match((await warned(11))[0], /2 retry policies state a retryLimit above 11, 'low' first/);
+        assert.equal(await warned(0), undefined); // an emergency stop
+        assert.match(server.stderr, /globalMaxRetries is now 11: 2 retry policies state a retryLimit above it, 'low' first/);
+        assert.equal((await server.get('/settings/retry')).json.warnings, undefined);
+    });
 });

@@ -47,6 +47,10 @@ static void log_applied(const struct retry_settings_command *c, const struct pol
         log_warn("defaultPolicyName: there is no retry policy '%.*s' yet; until it is made, jobs "
                  "without policies have none",
                  STR_ARG(now->settings.default_policy));
+    if (now->above_count)
+        log_warn("globalMaxRetries is now %lld: %zu retry %s a retryLimit above it, '%.*s' first",
+                 (long long)now->settings.global_max_retries, now->above_count,
+                 now->above_count == 1 ? "policy states" : "policies state", STR_ARG(now->above));
 }
 
 void embedded_retry_settings_put(struct embedded *b, const struct command *command, struct reply *r)
