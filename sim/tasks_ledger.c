@@ -552,13 +552,14 @@ static void check_messages(struct tworld *w, unsigned box, instant from)
     }
 }
 
-/* Every pending task has a message, which is seen now or was handed out. */
+/* Every pending task has a message, which is seen now or was handed out, unless somebody deleted
+ * it: then it gets no other one for that run. */
 static void check_pending(struct tworld *w, const struct ttask *t)
 {
     bool found = false;
     for (unsigned i = 0; i < w->message_count; i++) {
         const struct tmessage *m = &w->messages[i];
-        found = found || (m->task == t && (int)m->run == t->pending && m->deleted != DELETED);
+        found = found || (m->task == t && (int)m->run == t->pending);
     }
     for (unsigned i = 0; i < TASK_LEVELS; i++)
         found = found || w->hidden_until[t->queue * TASK_LEVELS + i].ms > w->now.ms;
