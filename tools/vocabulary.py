@@ -54,6 +54,7 @@ OF_NO_TABLE = {
     # why an undo left a job as it was
     "reason": [{"deleted", "in_flight", "ended", "changed", "retention", "unique_key", "alias", "group",
                 "gang", "budget", "unreadable"}],
+    "type": [{"Normal", "Warning"}],  # of an event of Kubernetes
     "trend": [{"new", "rising", "steady", "falling", "quiet"}],  # of a group of failures
     # of the actors of GET /audit; of operations
     "kind": [{"anonymous", "token", "certificate", "jwt", "hawk", "server"},
