@@ -201,5 +201,5 @@ class Client:
 
     @staticmethod
     def _job(job: Mapping[str, Any]) -> Dict[str, Any]:
-        return {name: milliseconds(name, value) for name, value in job.items()
-                if value is not None or name == "payload"}
+        return {name: value if name == "payload" else milliseconds(name, value)
+                for name, value in job.items() if value is not None or name == "payload"}

@@ -77,6 +77,41 @@ class TestRequests < Minitest::Test
     assert_raises(JSON::GeneratorError) { @client.enqueue("nan", "t", Float::NAN) }
   end
 
+  def test_an_option_that_is_misspelt_is_refused
+    { readyAt: "ready_at", retry_limt: "retry_limit" }.each do |wrong, right|
+      error = assert_raises(Tenax::BadRequest) { @client.enqueue("misspelt", "t", nil, wrong => 1) }
+      assert_match(/did you mean '#{right}'/, error.message)
+    end
+    assert_equal 0, count("misspelt")
+  end
+
+  def test_a_time_in_seconds_is_refused
+    %i[ready_at deadline retain_until].each do |name|
+      error = assert_raises(ArgumentError) { @client.enqueue("seconds", "t", nil, name => Time.now.to_i + 60) }
+      assert_match(/#{name} is in milliseconds/, error.message)
+    end
+    @client.enqueue("seconds", "t", ready_at: 1)
+  end
+
+  def test_what_would_become_a_text_is_refused
+    [Time.now, Object.new, [{ a: 1..2 }]].each do |payload|
+      assert_raises(TypeError) { @client.enqueue("texts", "t", payload) }
+    end
+    assert_equal 0, count("texts")
+  end
+
+  def test_children_have_connections_of_their_own
+    @client.enqueue("fork", "parent")
+    children = Array.new(4) do |n|
+      fork do
+        made = Array.new(20) { @client.enqueue("fork", "child-#{n}") }
+        exit!(made.count { |job| job["type"] != "child-#{n}" })
+      end
+    end
+    assert_equal(["parent"] * 20, Array.new(20) { @client.enqueue("fork", "parent")["type"] })
+    assert_equal([0] * 4, children.map { |child| Process.wait2(child)[1].exitstatus })
+  end
+
   def test_an_enqueue_whose_answer_is_lost_is_repeated_and_adds_one_job
     drop("/jobs", 2)
     refute @client.enqueue("once", "t")["duplicate"]

@@ -4,6 +4,7 @@
 # The worker's loop, against the server of TENAX_URL, which is behind a proxy that loses answers.
 
 require "minitest/autorun"
+require "stringio"
 require "tenax"
 
 class TestWorker < Minitest::Test
@@ -177,10 +178,53 @@ class TestWorker < Minitest::Test
     end
   end
 
-  def test_a_result_that_is_refused_is_a_failure
-    ids = [enqueue("large", retry_limit: 0), enqueue("odd", retry_limit: 0)]
-    drain { |job| job.payload == "large" ? "x" * 70_000 : Float::NAN }
-    ids.each { |id| assert_equal "ReportRefused", get(id)["runs"][0]["error_type"] }
+  def test_a_result_that_cannot_be_kept_leaves_the_job_done
+    circle = []
+    circle << circle
+    results = [Float::NAN, "\xff", Time.now, Object.new, { a: [Class] }, circle, "x" * 70_000]
+    ids = results.each_index.map { |i| enqueue(i) }
+    said = StringIO.new
+    drain(log: Logger.new(said)) { |job| results[job.payload] }
+    ids.each do |id|
+      job = get(id)
+      assert_equal(["completed", 1], [job["status"], job["runs"].size])
+      refute_empty job["result"]["result_omitted"]
+      assert_equal 1, said.string.lines.grep(/WARN.*#{id}/).size
+    end
+  end
+
+  def test_a_failure_is_logged
+    id = enqueue(retry_limit: 0)
+    said = StringIO.new
+    drain(log: Logger.new(said)) { raise "no such user" }
+    assert_match(/WARN.*job #{id} .t. failed: no such user/, said.string)
+  end
+
+  def test_a_failure_with_a_mistake_is_known_by_its_words
+    { { retryAt: 1 } => /no texture .*did you mean 'retry_at'/,
+      { retry_at: Time.now.to_i } => /no texture .retry_at is in milliseconds/ }.each do |members, words|
+      id = enqueue(retry_limit: 0)
+      drain { raise Tenax::Failure.new("no texture", **members) }
+      assert_match words, get(id)["runs"][0]["message"]
+    end
+  end
+
+  def test_a_job_that_is_given_back_again_comes_after_a_pause_that_doubles
+    id = enqueue
+    3.times do
+      drain { raise Tenax::GiveBack, "not now" } # until it waits
+      job = get(id)
+      runs = job["runs"]
+      assert_equal([100 * 2**(runs.size - 2), 0], [job["ready_at"] - runs[-1]["ended_at"], job["attempts"]])
+      @client.request("PATCH", "/jobs/#{id}", { ready_at: nil })
+    end
+  end
+
+  def test_a_job_may_be_given_back_for_a_while
+    id = enqueue
+    drain { raise Tenax::GiveBack.new("no disk", delay: 3600) }
+    job = get(id)
+    assert_equal(["scheduled", 3_600_000], [job["status"], job["ready_at"] - job["runs"][0]["ended_at"]])
   end
 
   def test_leases_are_renewed_by_one_request_for_all

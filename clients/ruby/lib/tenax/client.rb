@@ -7,7 +7,7 @@ require "logger"
 require "securerandom"
 
 module Tenax
-  # A server, by its URL. May be used by many threads.
+  # A server, by its URL. May be used by many threads, and on both sides of a fork, as under Puma.
   #
   # What is not given comes from the environment, as for the tenax commands: TENAX_URL, TENAX_TOKEN_FILE
   # or TENAX_TOKEN, TENAX_CA_CERT, TENAX_CLIENT_CERT, TENAX_CLIENT_KEY.
@@ -25,10 +25,42 @@ module Tenax
       rand((full / 2)..full)
     end
 
-    # Times as the server has them; what is nil is left out.
+    # Members that are points in time, in milliseconds since 1970.
+    TIMES = %i[ready_at retry_at deadline retain_until].freeze
+    private_constant :TIMES
+
+    # Times as the server has them; what is nil is left out. ArgumentError for a time in seconds, as
+    # Time#to_i has it, which would be long ago.
     def self.members(hash)
-      hash.compact.transform_values { |value| value.is_a?(Time) ? (value.to_r * 1000).round : value }
+      hash.compact.to_h { |name, value| [name, member(name, value)] }
     end
+
+    def self.member(name, value)
+      return (value.to_r * 1000).round if value.is_a?(Time)
+      return value unless TIMES.include?(name) && value.is_a?(Numeric) && value >= 1e9 && value < 1e11
+
+      raise ArgumentError, "#{name} is in milliseconds since 1970, and #{value} looks like seconds; " \
+                           "a Time will do, too"
+    end
+    private_class_method :member
+
+    # JSON. TypeError for what has none: a generator would make a text of it.
+    def self.encode(value)
+      check_json(value, 0)
+      JSON.generate(value)
+    end
+
+    def self.check_json(value, depth)
+      raise TypeError, "a value in a value, a hundred times, has no JSON here" if depth > 100
+
+      case value
+      when nil, true, false, String, Symbol, Integer, Float then nil # a Float that is none is refused later
+      when Array then value.each { |one| check_json(one, depth + 1) }
+      when Hash then value.each_value { |one| check_json(one, depth + 1) }
+      else raise TypeError, "a #{value.class} has no JSON; give a text or a number"
+      end
+    end
+    private_class_method :check_json
 
     # Text as a part of a path or a query.
     def self.escape(text)
@@ -67,7 +99,8 @@ module Tenax
     end
 
     # Enqueues a job. The options are those of POST /jobs in docs/api.md by their names there; those that
-    # are nil are left out, and times may be Time.
+    # are nil are left out, and times may be Time. One that the server does not know is a BadRequest,
+    # which names the one that was probably meant.
     #
     # Whoever gives the same +idempotency_key+ and the same job again, also after a restart, is answered
     # as the first time, and no job is added. Without one each call has a key of its own, so that it can
@@ -103,12 +136,13 @@ module Tenax
     def request(method, path, body = nil, repeat: %w[GET PUT DELETE].include?(method),
                 timeout: @timeout, retry_for: @retry_for, idempotency_key: nil, member: nil)
       headers = idempotency_key.nil? ? {} : { "Idempotency-Key" => idempotency_key }
-      content = body.nil? ? nil : JSON.generate(body)
+      content = body.nil? ? nil : Client.encode(body)
       finish = now + retry_for
       tries = 0
       begin
         once(method, path, content, member, timeout, headers)
       rescue ApiError, ConnectionFailed => e
+        retry if e.is_a?(Unauthorized) && @transport.another_token?
         pause = Client.backoff(tries)
         raise if !again?(e, repeat) || now + pause >= finish
 
@@ -137,7 +171,7 @@ module Tenax
     end
 
     def new_job(job)
-      { payload: nil }.merge(Client.members(job))
+      { payload: job[:payload] }.merge(Client.members(job.reject { |name, _| name == :payload }))
     end
 
     # Whether the server recognises a second enqueue of the job, for as long as it keeps it.

@@ -117,20 +117,28 @@ module Tenax
   # The run is not this worker's any more; a handler lets it pass through.
   class LeaseLost < Error; end
 
-  # Raised by a handler: the job goes back to its queue, and the run does not count. With +ready_at+ (a
-  # Time or milliseconds since 1970) it is not handed out again before then.
+  # Raised by a handler: the job goes back to its queue, and the run does not count. With +delay+ (seconds,
+  # by the server's clock) or +ready_at+ (a Time or milliseconds since 1970) it is not handed out again
+  # before then. Without them it comes back at once, if it is given back for the first time, and after
+  # that with a pause that doubles each time, up to a minute; at once, too, if the worker is about to end.
   class GiveBack < Error
-    attr_reader :ready_at
+    attr_reader :ready_at, :delay
 
-    def initialize(message = nil, ready_at: nil)
+    def initialize(message = nil, ready_at: nil, delay: nil)
       super(message)
+      raise ArgumentError, "ready_at and delay exclude each other" if ready_at && delay
+
       @said = message
       @ready_at = ready_at
+      @delay = delay
     end
 
-    # The members of the report.
-    def members
-      { message: @said, ready_at: @ready_at }.compact
+    # The members of the report, if a job without a time is to wait so many seconds.
+    def members(pause)
+      return { message: @said, ready_at: @ready_at }.compact if @ready_at
+
+      after = @delay || pause
+      { message: @said, delay_ms: after.positive? ? (after * 1000).round : nil }.compact
     end
   end
 

@@ -4,6 +4,9 @@
 module Tenax
   # A run of a job, as its handler sees it.
   class Job
+    RETURN_PAUSE_MAX = 60.0 # seconds before a job that is given back again and again
+    private_constant :RETURN_PAUSE_MAX
+
     # @return [Hash] all that the claim gave
     attr_reader :data
 
@@ -121,6 +124,13 @@ module Tenax
     # @api private
     def post(verb, body)
       @client.request("POST", "/jobs/#{id}/#{verb}", { token: token, **body }, timeout: 10, retry_for: 0)
+    end
+
+    # Seconds after which it may come again, if it is given back without a time.
+    # @api private
+    def pause
+      before = run - attempts # runs that were no failures
+      before.positive? && !@stopping ? [RETURN_PAUSE_MAX, 0.1 * 2**[before - 1, 20].min].min : 0
     end
 
     # @api private

@@ -17,11 +17,9 @@ module Tenax
     # Runs the handler. The verb of the report and its members; no verb: there is nothing to report.
     def outcome(job, handler)
       result = handler.call(job)
-      ["success", result.nil? ? {} : { result: result }]
+      ["success", result.nil? ? {} : { result: storable(job, result) }]
     rescue GiveBack => e
-      told = e.members
-      told[:message] = text(told[:message].to_s) if told[:message]
-      ["release", Client.members(told)]
+      ["release", returned(job, e)]
     rescue LeaseLost
       [nil, {}]
     rescue Exception => e # an exit, too: it ends the run, not the worker
@@ -43,18 +41,52 @@ module Tenax
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
 
+    # The result, or a note in its place: the work is done, and must not be done again for it.
+    def storable(job, result)
+      Client.encode(result)
+      result
+    rescue StandardError, SystemStackError => e # whatever an object of the handler's raises
+      omitted(job, e)
+    end
+
+    def omitted(job, error)
+      why = text(error.message)[0, 1000]
+      @log.warn("job #{job.id} (#{job.type}) has succeeded, but its result is not kept: #{why}")
+      { result_omitted: why }
+    end
+
+    def returned(job, back)
+      told = back.members(job.pause)
+      told[:message] = text(told[:message].to_s) if told[:message]
+      Client.members(told)
+    rescue ArgumentError, TypeError, NoMethodError => e # a time that is none
+      @log.warn("job #{job.id} (#{job.type}) is given back, but not for later: #{e.message}")
+      later(job)
+    end
+
+    def later(job)
+      job.pause.positive? ? { delay_ms: (job.pause * 1000).round } : {}
+    end
+
     def failure(job, error)
       from = error.is_a?(Failure) ? error.cause : error
       members = { message: text(error.message.empty? ? error.class.name : error.message),
                   backtrace: from && text(from.full_message(highlight: false, order: :top))[0, TRACE_MAX],
                   run_ms: ((now - job.started) * 1000).round }
       if error.is_a?(Failure)
-        members.merge!(error.members)
+        merge(members, error.members)
       else
         members[:error_type] = error.class.name
         members[:exit_code] = error.status if error.is_a?(SystemExit)
       end
       Client.members(members)
+    end
+
+    # A time that is none is known by its words.
+    def merge(members, known)
+      members.merge!(Client.members(known))
+    rescue ArgumentError => e
+      members[:message] += " (#{e.message})"
     end
 
     # Messages may be of any encoding.
@@ -65,7 +97,9 @@ module Tenax
     # Whether there is nothing more to say.
     def once(job, verb, body, tries)
       answer = job.post(verb, body)
-      @log.info("job #{job.id} failed: #{body[:message]} (#{answer['reason']})") if verb == "failure"
+      if verb == "failure"
+        @log.warn("job #{job.id} (#{job.type}) failed: #{body[:message]} (#{answer['reason']})")
+      end
       true
     rescue StaleToken, NotFound => e
       earlier = tries.positive? ? "; an earlier try may have arrived" : ""
@@ -79,26 +113,37 @@ module Tenax
       end
       @log.warn("job #{job.id}: its lease ran out before the report: #{e.message}")
       true
-    rescue JSON::GeneratorError, EncodingError, SystemStackError => e
+    rescue JSON::GeneratorError, EncodingError, SystemStackError, TypeError => e
       refused(job, verb, body, e)
     end
 
-    # A report that the server does not take becomes a failure that it can take.
+    # A report that the server does not take becomes one of the same kind that it can take.
     def refused(job, verb, body, error)
-      @log.error("job #{job.id}: the report of its #{verb} is refused: #{error.message}")
-      if verb == "release" # better at once than when the lease is over
-        report(job, verb, {}) unless body.empty?
+      if verb == "success" && body.key?(:result) && !note?(body[:result])
+        report(job, verb, { result: omitted(job, error) })
         return true
       end
-
-      @worker.client.request("POST", "/jobs/#{job.id}/failure", {
-        token: job.token, message: text("the report was refused: #{error.message}"),
-        error_type: "ReportRefused"
-      }, repeat: true)
+      @log.error("job #{job.id}: the report of its #{verb} is refused: #{error.message}")
+      if verb == "release" # better than when the lease is over
+        report(job, verb, later(job)) unless body.empty?
+        return true
+      end
+      fail_with(job, verb, body, text("the report was refused: #{error.message}"))
       true
+    end
+
+    def note?(result)
+      result.is_a?(Hash) && result.keys == [:result_omitted]
+    end
+
+    # What is not known by its members is known by its words.
+    def fail_with(job, verb, body, refusal)
+      message = verb == "failure" ? "#{body[:message]} (#{refusal})" : refusal
+      @worker.client.request("POST", "/jobs/#{job.id}/failure",
+                             { token: job.token, message: message[0, 4000], error_type: "ReportRefused" },
+                             repeat: true)
     rescue Error => e
       @log.error("job #{job.id}: nor is that: #{e.message}")
-      true
     end
   end
   private_constant :Reports

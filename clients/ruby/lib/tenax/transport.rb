@@ -27,20 +27,31 @@ module Tenax
         raise Error, "write the server's URL like http://127.0.0.1:7890"
       end
 
-      @headers = { "Accept" => "application/json", "User-Agent" => "tenax-ruby/0.1.0" }
-      bearer = read_token(token, token_file)
-      @headers["Authorization"] = "Bearer #{bearer}" if bearer
+      # Strict: a misspelt option must not be ignored.
+      @headers = { "Accept" => "application/json", "User-Agent" => "tenax-ruby/0.1.0",
+                   "Tenax-Strict" => "true" }
+      @source = [token, token_file]
+      authorize
       @ca_cert = ca_cert
       @cert = client_cert && OpenSSL::X509::Certificate.new(File.read(client_cert))
       @key = client_key && OpenSSL::PKey.read(File.read(client_key))
-      @idle = []
-      @lock = Mutex.new
+      own
     rescue URI::InvalidURIError
       raise Error, "write the server's URL like http://127.0.0.1:7890"
     end
 
+    # Whether the file that the token is from has another one by now.
+    def another_token?
+      before = @headers["Authorization"]
+      authorize
+      @headers["Authorization"] != before
+    rescue SystemCallError, Error
+      false # it is just being written
+    end
+
     # The status and the text of the answer. Raises ConnectionFailed.
     def exchange(method, path, content, timeout, headers)
+      own
       connection = take
       request = Net::HTTPGenericRequest.new(method, !content.nil?, true, @uri.path + path,
                                             @headers.merge(headers))
@@ -56,6 +67,7 @@ module Tenax
 
     # Closes the connections that are not in use.
     def close
+      own
       idle = @lock.synchronize { @idle.slice!(0..) }
       idle.each { |_, connection| finish(connection) }
     end
@@ -64,6 +76,22 @@ module Tenax
 
     def now
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    # After a fork the connections are the parent's: on them each would get the other's answers. Its
+    # lock is not used either, as a thread that is not here may have it.
+    def own
+      return if @owner == Process.pid
+
+      @owner = Process.pid
+      @lock = Mutex.new
+      @parents = @idle # kept, as a connection that is collected says good-bye on TLS
+      @idle = []
+    end
+
+    def authorize
+      bearer = read_token(*@source)
+      @headers["Authorization"] = "Bearer #{bearer}" if bearer
     end
 
     # As given, or from the file, or as the environment says.

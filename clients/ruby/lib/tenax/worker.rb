@@ -14,7 +14,7 @@ module Tenax
   # the job's result, unless it is nil. Failure, GiveBack or any other exception says how else the run
   # ended.
   class Worker
-    attr_reader :client, :queues, :concurrency, :lease, :grace, :wait, :name, :node, :log
+    attr_reader :client, :queues, :concurrency, :lease, :grace, :wait, :node, :log
 
     # @param handlers [Hash{String => #call}, nil] by type, in the place of the block
     # @param lease [Numeric] seconds that the server waits for a renewal, which comes after every third
@@ -35,11 +35,16 @@ module Tenax
       @lease = lease
       @grace = grace
       @wait = wait
-      @name = name || "#{Socket.gethostname}-#{Process.pid}"
+      @name = name
       @node = node || ENV.fetch("TENAX_NODE", nil)
       @log = log || Logger.new($stderr, progname: "tenax", level: Logger::WARN)
       @stops = Thread::Queue.new
       @reader, @writer = IO.pipe
+    end
+
+    # As given, or host and process, which may have been forked since.
+    def name
+      @name || "#{Socket.gethostname}-#{Process.pid}"
     end
 
     # Works until it is told to stop; with +drain+ until no job is ready and none runs.
