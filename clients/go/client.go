@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -56,6 +57,8 @@ type Options struct {
 // A Client is a server, by its URL. It may be used by many goroutines.
 type Client struct {
 	url      string
+	options  Options
+	mu       sync.Mutex
 	token    string
 	http     *http.Client
 	timeout  time.Duration
@@ -79,7 +82,7 @@ func NewClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{url: where, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys,
+	c := &Client{url: where, options: o, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys,
 		log: o.Log}
 	if c.log == nil {
 		c.log = log.Default()
@@ -134,6 +137,24 @@ func readToken(o Options) (string, error) {
 		return "", fmt.Errorf("%s has no token, or more than one", source)
 	}
 	return token, nil
+}
+
+func (c *Client) currentToken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.token
+}
+
+// hasAnotherToken: the file that the token is from has another one by now.
+func (c *Client) hasAnotherToken() bool {
+	token, err := readToken(c.options)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || token == c.token { // it may be just being written
+		return false
+	}
+	c.token = token
+	return true
 }
 
 func readCertificates(o Options) (*tls.Config, error) {
@@ -251,6 +272,9 @@ func (c *Client) ask(ctx context.Context, r request, answer any) error {
 	end := time.Now().Add(r.retryFor)
 	for tries := 0; ; tries++ {
 		err := c.once(ctx, r, content, answer)
+		if errors.Is(err, ErrUnauthorized) && c.hasAnotherToken() {
+			continue
+		}
 		pause := backoff(tries, backoffMax)
 		if err == nil || !again(err, r.repeat) || time.Now().Add(pause).After(end) {
 			return err
@@ -309,14 +333,15 @@ func (c *Client) once(ctx context.Context, r request, content []byte, answer any
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "tenax-go/0.1.0")
+	req.Header.Set("Tenax-Strict", "true") // a misspelt name must not be ignored
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if key, ok := ctx.Value(keyOfContext{}).(string); ok && key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	if token := c.currentToken(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +241,22 @@ func enqueueSecure(t *testing.T, o Options) error {
 	t.Helper()
 	_, err := newClient(t, o).Enqueue(background, NewJob{Queue: "secure", Type: "t"})
 	return err
+}
+
+func TestATokenFileIsReadAgainWhenItsTokenIsRefused(t *testing.T) {
+	o := secure()
+	good, err := os.ReadFile(o.TokenFile)
+	must(t, err)
+	o.TokenFile = filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(o.TokenFile, []byte("tx_"+strings.Repeat("0", 40)), 0o600))
+	client := newClient(t, o)
+	job := NewJob{Queue: "secure", Type: "t"}
+	if _, err := client.Enqueue(background, job); !errors.Is(err, ErrUnauthorized) {
+		t.Fatalf("the error is %v", err)
+	}
+	must(t, os.WriteFile(o.TokenFile, good, 0o600))
+	_, err = client.Enqueue(background, job)
+	must(t, err)
 }
 
 func TestACAAndATokenOfAFile(t *testing.T) {

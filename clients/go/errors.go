@@ -33,10 +33,13 @@ var (
 	ErrGiveBack = errors.New("given back")
 )
 
-// A GiveBack is ErrGiveBack with more to say.
+// A GiveBack is ErrGiveBack with more to say. Without a time the job comes back at once, if it is given
+// back for the first time, and after that with a pause that doubles each time, up to a minute; at once,
+// too, if the worker is about to end.
 type GiveBack struct {
-	Message string    // why
-	ReadyAt time.Time // not before then is the job handed out again; zero: at once
+	Message string        // why
+	ReadyAt time.Time     // not before then is the job handed out again
+	Delay   time.Duration // nor before so much time has passed, by the server's clock; not with ReadyAt
 }
 
 func (g *GiveBack) Error() string {
@@ -49,13 +52,19 @@ func (g *GiveBack) Error() string {
 // Is makes it ErrGiveBack for errors.Is.
 func (g *GiveBack) Is(target error) bool { return target == ErrGiveBack }
 
-func (g *GiveBack) members() map[string]any {
+// members are those of the report; a job without a time comes back after the pause.
+func (g *GiveBack) members(pause time.Duration) map[string]any {
 	body := map[string]any{}
 	if g.Message != "" {
 		body["message"] = g.Message
 	}
+	if g.Delay > 0 {
+		pause = g.Delay
+	}
 	if !g.ReadyAt.IsZero() {
 		body["ready_at"] = g.ReadyAt.UnixMilli()
+	} else if pause > 0 {
+		body["delay_ms"] = pause.Milliseconds()
 	}
 	return body
 }

@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-const reportTimeout = 10 * time.Second
+const (
+	reportTimeout  = 10 * time.Second
+	returnPauseMax = time.Minute // before a job that is given back again and again
+)
 
 // A Job is a run of a job, as its handler sees it. JobData is what the claim gave: the checkpoint is that
 // of an earlier run.
@@ -128,6 +131,20 @@ func (j *Job) lose() bool {
 	j.lost = true
 	j.cancel()
 	return true
+}
+
+// pause is how long it waits if it is given back without a time.
+func (j *Job) pause() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	before := int(j.Run) - int(j.Attempts) // runs that were no failures
+	if before <= 0 || j.stopped {
+		return 0
+	}
+	if before > 10 {
+		return returnPauseMax
+	}
+	return 100 * time.Millisecond << (before - 1)
 }
 
 func (j *Job) stop() {

@@ -4,6 +4,7 @@ package tenax
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -23,7 +24,8 @@ const (
 	traceMax   = 16000
 )
 
-// A Handler does a job. What it returns (JSON of at most 64 KiB) is the job's result, unless it is nil. An
+// A Handler does a job. What it returns (JSON of at most 64 KiB) is the job's result, unless it is nil; what
+// cannot be kept is replaced by a note. An
 // error says how else the run ended: ErrGiveBack, *GiveBack, *Failure, or any other. A panic is a failure, too.
 type Handler func(ctx context.Context, job *Job) (any, error)
 
@@ -173,19 +175,45 @@ func (w *Worker) outcome(ctx context.Context, job *Job) (verb string, body map[s
 	case err == nil && result == nil:
 		return "success", map[string]any{}
 	case err == nil:
-		return "success", map[string]any{"result": result}
+		return "success", map[string]any{"result": w.storable(job, result)}
 	case errors.Is(err, ErrGiveBack):
-		var told *GiveBack
-		if errors.As(err, &told) {
-			return "release", told.members()
-		}
-		return "release", map[string]any{}
+		told := &GiveBack{}
+		errors.As(err, &told)
+		return "release", told.members(job.pause())
 	case errors.Is(err, ErrLeaseLost):
 		return "", nil
 	}
 	body = failureOf(err).members()
 	body["run_ms"] = time.Since(job.started).Milliseconds()
 	return "failure", body
+}
+
+// storable is the result, or a note in its place: the work is done, and must not be done again for it.
+func (w *Worker) storable(job *Job, result any) any {
+	text, err := marshal(result)
+	if err != nil {
+		return w.omitted(job, err)
+	}
+	return text
+}
+
+// marshal is json.Marshal, also of what panics.
+func marshal(v any) (text json.RawMessage, err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("%v", what)
+		}
+	}()
+	return json.Marshal(v)
+}
+
+type note struct {
+	Omitted string `json:"result_omitted"`
+}
+
+func (w *Worker) omitted(job *Job, why error) note {
+	w.Log.Printf("job %s (%s) has succeeded, but its result is not kept: %v", job.ID, job.Type, why)
+	return note{why.Error()}
 }
 
 func (w *Worker) call(ctx context.Context, job *Job) (result any, err error) {
@@ -231,7 +259,7 @@ func (w *Worker) report(job *Job, verb string, body map[string]any) {
 		switch {
 		case err == nil:
 			if verb == "failure" {
-				w.Log.Printf("job %s failed: %v (%s)", job.ID, body["message"], answer.Reason)
+				w.Log.Printf("job %s (%s) failed: %v (%s)", job.ID, job.Type, body["message"], answer.Reason)
 			}
 			return
 		case errors.Is(err, ErrStaleToken) || errors.Is(err, ErrNotFound):
@@ -254,17 +282,26 @@ func (w *Worker) report(job *Job, verb string, body map[string]any) {
 	}
 }
 
-// reportRefusal: a report that the server does not take becomes a failure that it can take.
+// reportRefusal: a report that the server does not take becomes one of the same kind that it can take.
 func (w *Worker) reportRefusal(job *Job, verb string, said map[string]any, err error) {
+	if result, ok := said["result"]; ok && verb == "success" {
+		if _, again := result.(note); !again {
+			w.report(job, verb, map[string]any{"result": w.omitted(job, err)})
+			return
+		}
+	}
 	w.Log.Printf("job %s: the report of its %s is refused: %v", job.ID, verb, err)
-	if verb == "release" { // better at once than when the lease is over
+	if verb == "release" { // better than when the lease is over
 		if len(said) > 0 {
-			w.report(job, verb, map[string]any{})
+			w.report(job, verb, (&GiveBack{}).members(job.pause()))
 		}
 		return
 	}
-	body := map[string]any{"token": job.Token, "error_type": "ReportRefused",
-		"message": "the report was refused: " + err.Error()}
+	message := "the report was refused: " + err.Error()
+	if verb == "failure" { // what is not known by its members is known by its words
+		message = fmt.Sprintf("%v (%s)", said["message"], message)
+	}
+	body := map[string]any{"token": job.Token, "error_type": "ReportRefused", "message": message}
 	err = w.Client.ask(context.Background(), request{"POST", "/jobs/" + job.ID + "/failure", body, true,
 		reportTimeout, w.Lease, ""}, nil)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"os/exec"
 	"strings"
 	"sync"
@@ -58,6 +59,7 @@ type seen struct {
 		ExitCode                                                *int   `json:"exit_code"`
 		TerminationMessage                                      string `json:"termination_message"`
 		RunMS                                                   *int   `json:"run_ms"`
+		EndedAt                                                 int64  `json:"ended_at"`
 	}
 }
 
@@ -258,18 +260,53 @@ func TestAReportWhoseAnswerIsLostIsRepeated(t *testing.T) {
 		[]any{1, 1, "dead", 1})
 }
 
-func TestAResultThatIsRefusedIsAFailure(t *testing.T) {
+type panics struct{}
+
+func (panics) MarshalJSON() ([]byte, error) { panic("not this one") }
+
+func TestAResultThatCannotBeKeptLeavesTheJobDone(t *testing.T) {
 	b := newBench(t)
-	ids := []string{b.add(NewJob{Type: "large", RetryLimit: Int(0)}), b.add(NewJob{RetryLimit: Int(0)})}
-	b.drain(func(ctx context.Context, job *Job) (any, error) {
-		if job.Type == "large" {
-			return strings.Repeat("x", 70000), nil
-		}
-		return func() {}, nil // has no JSON
-	})
-	for _, id := range ids {
-		same(t, "the type", b.see(id).Runs[0].ErrorType, "ReportRefused")
+	results := []any{strings.Repeat("x", 70000), func() {}, math.NaN(), panics{}, map[string]any{"a": make(chan int)}}
+	ids := make([]string, len(results))
+	for i := range results {
+		ids[i] = b.add(NewJob{Payload: i})
 	}
+	var said strings.Builder
+	w := b.worker(func(ctx context.Context, job *Job) (any, error) {
+		var i int
+		err := job.Decode(&i)
+		return results[i], err
+	})
+	w.Log = log.New(&said, "", 0)
+	must(t, w.Drain(background))
+	for _, id := range ids {
+		job := b.see(id)
+		same(t, "the job", []any{job.Status, len(job.Runs)}, []any{"completed", 1})
+		if !strings.Contains(string(job.Result), "result_omitted") {
+			t.Errorf("the result is %s", job.Result)
+		}
+		same(t, "the warnings", strings.Count(said.String(), id), 1)
+	}
+}
+
+func TestAJobThatIsGivenBackAgainComesAfterAPauseThatDoubles(t *testing.T) {
+	b := newBench(t)
+	id := b.add(NewJob{})
+	for i := 0; i < 3; i++ {
+		b.drain(func(context.Context, *Job) (any, error) { return nil, ErrGiveBack }) // until it waits
+		job := b.see(id)
+		last := len(job.Runs) - 1
+		same(t, "the pause", []any{job.ReadyAt - job.Runs[last].EndedAt, job.Attempts}, []any{100 << (last - 1), 0})
+		must(t, b.Do(background, "PATCH", "/jobs/"+id, map[string]any{"ready_at": nil}, nil))
+	}
+}
+
+func TestAJobMayBeGivenBackForAWhile(t *testing.T) {
+	b := newBench(t)
+	id := b.add(NewJob{})
+	b.drain(func(context.Context, *Job) (any, error) { return nil, &GiveBack{Delay: time.Hour} })
+	job := b.see(id)
+	same(t, "the job", []any{job.Status, job.ReadyAt - job.Runs[0].EndedAt}, []any{"scheduled", 3600000})
 }
 
 func TestLeasesAreRenewedByOneRequestForAll(t *testing.T) {
