@@ -76,15 +76,13 @@ static struct err read_policies(struct json_cursor *c, struct arena *a, void *ou
     return add_policies(text, a, &o->retry_policies);
 }
 
-/* What `gang` of the job says has precedence: then these are only what others go by. */
 static struct err read_gang_id(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_options *o = out;
     struct str id;
     TRY(field_text(c, a, &id));
     TRY(job_check_name(id, "the id of a gang"));
-    if (!o->gang.len)
-        o->gang = id;
+    o->gang = id;
     return err_none();
 }
 
@@ -101,30 +99,42 @@ static struct err read_gang_size(struct json_cursor *c, struct arena *a, void *o
     }
     if (n == 0 || n > JOB_GANG_MAX)
         return err_make(ERR_BAD_VALUE, "a whole number from 1 to %d as text", JOB_GANG_MAX);
-    if (!o->gang_size)
-        o->gang_size = n;
+    o->gang_size = n;
     return err_none();
 }
 
 static const struct field annotations_table[] = {
     {"armadaproject.io/retry-policy", false, read_policies, 0, true,
      "string: retry policies, as a,b; they come behind those in retry_policies"},
-    {"armadaproject.io/gangId", false, read_gang_id, 0, true, "string 1..: as the id in gang"},
+    {"armadaproject.io/gangId", false, read_gang_id, 0, true, "name 1..$: as the id in gang",
+     JOB_NAME_MAX},
     {"armadaproject.io/gangCardinality", false, read_gang_size, 0, true,
-     "string /^[0-9]+$/: as the cardinality in gang"},
+     "string /^0*([1-9][0-9]{0,2}|1000)$/: as the cardinality in gang"},
 };
 const struct api_body api_annotations_body = {.name = "NewAnnotations",
                                               API_FIELDS(annotations_table),
+                                              .rules = "armadaproject.io/gangId needs "
+                                                       "armadaproject.io/gangCardinality; "
+                                                       "armadaproject.io/gangCardinality needs "
+                                                       "armadaproject.io/gangId",
                                               .doc = "object: what jobs of Armada say"};
 
 struct err api_decode_annotations(bool strict, struct json_cursor *c, struct arena *arena,
                                   struct job_options *out)
 {
     const struct api_body *b = &api_annotations_body;
+    const struct str gang = out->gang;
+    const uint64_t size = out->gang_size;
+    out->gang = (struct str){0};
+    out->gang_size = 0;
     TRY(field_read_object(strict, c, arena, b->fields, b->count, out));
-    if (!out->gang.len == !out->gang_size)
-        return err_none();
-    return err_make(ERR_MISSING_FIELD, "gangId and gangCardinality go together");
+    if (!out->gang.len != !out->gang_size)
+        return err_make(ERR_MISSING_FIELD, "gangId and gangCardinality go together");
+    if (gang.len) { /* what the job itself says comes first */
+        out->gang = gang;
+        out->gang_size = size;
+    }
+    return err_none();
 }
 
 /* A job as Armada's clients submit it: {"podSpec": {...}, "annotations": {...}}. */
