@@ -35,6 +35,8 @@ static struct job_event copy_event(struct arena *a, const struct job_event *ev)
     copy.group = arena_copy(a, ev->group);
     copy.artifact = arena_copy(a, ev->artifact);
     copy.ruling.policy = arena_copy(a, ev->ruling.policy);
+    copy.traceparent = arena_copy(a, ev->traceparent);
+    copy.ended = NULL; /* it is valid during the call only */
     return copy;
 }
 
