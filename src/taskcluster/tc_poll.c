@@ -602,10 +602,11 @@ static void delete_of(struct tc_call *c, const struct tc_task *t)
 
 static void delete_now(struct poll *p)
 {
+    struct tc_call *c = p->call;
+    c->state = p;
     const struct tc_message *m = find_deletable(p);
-    p->call->state = p;
     if (m)
-        tc_task_find(p->call, arena_copy(p->call->arena, tc_message_task(m)), delete_of);
+        tc_task_find(c, arena_copy(c->arena, tc_message_task(m)), delete_of);
 }
 
 void tc_poll_delete(struct tc_call *c)
