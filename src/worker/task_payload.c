@@ -272,6 +272,16 @@ static struct err read_printable(struct reader *r, size_t most, const char **to)
                                                   : "expected 1 to 255 printable ASCII characters");
 }
 
+/* How a file travels is the worker's affair: it is stored as it is. */
+static struct err read_encoding(struct reader *r)
+{
+    char *text;
+    TRY(read_text(r, &text));
+    if (strcmp(text, "gzip") == 0 || strcmp(text, "identity") == 0)
+        return err_none();
+    return refuse(r, "expected \"gzip\" or \"identity\"");
+}
+
 static struct err read_artifact_member(struct reader *r, struct str key, void *to)
 {
     struct task_artifact *t = to;
@@ -287,6 +297,8 @@ static struct err read_artifact_member(struct reader *r, struct str key, void *t
         return read_expires(r, &t->expires);
     if (str_eq(key, STR("optional")))
         return placed(r, json_read_bool(&r->json, &t->optional));
+    if (str_eq(key, STR("contentEncoding")))
+        return read_encoding(r);
     return refuse(r, "this worker knows no such member");
 }
 
@@ -347,12 +359,74 @@ static struct err read_exit(struct reader *r, void *to)
     return err_none();
 }
 
+static struct err read_exit_of_cache(struct reader *r, void *to)
+{
+    int64_t code;
+    (void)to;
+    READ(json_read_int(&r->json, 0, 255, &code));
+    return err_none();
+}
+
 static struct err read_on_exit(struct reader *r, struct str key, void *to)
 {
     (void)to;
     if (str_eq(key, STR("retry")))
         return read_array(r, read_exit, NULL);
+    if (str_eq(key, STR("purgeCaches"))) /* there are none: payloads with mounts are refused */
+        return read_array(r, read_exit_of_cache, NULL);
     return refuse(r, "this worker knows no such member");
+}
+
+/* --- what other workers have, and a payload may name without asking for it --- */
+
+static struct err read_feature(struct reader *r, struct str key, void *to)
+{
+    bool was_null, on = false;
+    (void)to;
+    READ(json_take_null(&r->json, &was_null));
+    if (!was_null)
+        READ(json_read_bool(&r->json, &on));
+    if (!on || str_eq(key, STR("liveLog")) || str_eq(key, STR("backingLog")))
+        return err_none();
+    return refuse(r, "this worker does not have it: it needs generic-worker itself");
+}
+
+static struct err refuse_mount(struct reader *r, void *to)
+{
+    (void)to;
+    return refuse(r, "this worker has no mounts and no caches: they need generic-worker itself");
+}
+
+static struct err refuse_group(struct reader *r, void *to)
+{
+    (void)to;
+    return refuse(r, "this worker runs tasks as the user that it is: other groups need "
+                     "generic-worker itself");
+}
+
+static struct err read_log_name(struct reader *r, struct str key, void *to)
+{
+    char *text;
+    (void)key;
+    (void)to;
+    TRY(read_text(r, &text));
+    if (!text[0] || strcmp(text, TASK_LOG_NAME) == 0)
+        return err_none();
+    return refuse(r, "the log of this worker's tasks is " TASK_LOG_NAME);
+}
+
+static struct err read_unused(struct reader *r, const char *name)
+{
+    char *url;
+    if (strcmp(name, "features") == 0)
+        return read_object(r, read_feature, NULL);
+    if (strcmp(name, "mounts") == 0)
+        return read_array(r, refuse_mount, NULL);
+    if (strcmp(name, "osGroups") == 0)
+        return read_array(r, refuse_group, NULL);
+    if (strcmp(name, "logs") == 0)
+        return read_object(r, read_log_name, NULL);
+    return read_text(r, &url); /* supersederUrl: each task is run */
 }
 
 /* --- the whole --- */
@@ -374,8 +448,10 @@ struct payload_state {
 
 static struct err read_payload_member(struct reader *r, struct str key, void *to)
 {
-    static const char *const members[] = {"command", "env", "maxRunTime", "artifacts",
-                                          "onExitStatus"};
+    static const char *const members[] = {
+        "command",  "env",    "maxRunTime", "artifacts", "onExitStatus",
+        "features", "mounts", "osGroups",   "logs",      "supersederUrl",
+    };
     struct payload_state *s = to;
     size_t i = 0;
     while (i < COUNT(members) && !str_eq(key, str_from(members[i])))
@@ -394,8 +470,10 @@ static struct err read_payload_member(struct reader *r, struct str key, void *to
         return read_run_time(r);
     case 3:
         return read_artifacts(r);
-    default:
+    case 4:
         return read_object(r, read_on_exit, NULL);
+    default:
+        return read_unused(r, members[i]);
     }
 }
 

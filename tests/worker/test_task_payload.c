@@ -72,6 +72,24 @@ static void everything_else_may_be_given_too(void **state)
     arena_fini(&a);
 }
 
+static void what_asks_for_nothing_may_be_there(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"command\":[\"x\"],\"maxRunTime\":1,\"features\":{\"liveLog\":true,\"chainOfTrust\":"
+        "false,"
+        "\"interactive\":null},\"mounts\":[],\"osGroups\":[],\"logs\":{\"live\":"
+        "\"public/logs/live.log\",\"backing\":\"\"},\"supersederUrl\":\"https://x\","
+        "\"artifacts\":[{\"path\":\"a\",\"contentEncoding\":\"gzip\"}],"
+        "\"onExitStatus\":{\"purgeCaches\":[0,125]}}";
+    struct arena a = {0};
+    struct task_payload p;
+    const struct err e = read_text(text, &a, &p);
+    assert_string_equal(e.code == ERR_OK ? "" : e.msg, "");
+    assert_false(task_payload_retries(&p, 125));
+    arena_fini(&a);
+}
+
 static void faults_say_where_they_are(void **state)
 {
     (void)state;
@@ -99,6 +117,20 @@ static void faults_say_where_they_are(void **state)
         {"{\"maxRunTime\":1e99}", "payload.maxRunTime: "},
         {"{\"maxRunTime\":\"1\"}", "payload.maxRunTime: expected a number, found a string"},
         {"{\"image\":\"debian\"}", "payload.image: this worker knows no such member"},
+        {"{\"features\":{\"chainOfTrust\":true}}",
+         "payload.features.chainOfTrust: this worker does not have it"},
+        {"{\"features\":{\"taskclusterProxy\":1}}", "payload.features.taskclusterProxy: expected"},
+        {"{\"features\":[]}", "payload.features: expected an object"},
+        {"{\"mounts\":[{\"file\":\"a\"}]}", "payload.mounts[0]: this worker has no mounts"},
+        {"{\"osGroups\":[\"docker\"]}", "payload.osGroups[0]: this worker runs tasks as the user"},
+        {"{\"logs\":{\"live\":\"public/l.log\"}}",
+         "payload.logs.live: the log of this worker's tasks"},
+        {"{\"features\":{},\"features\":{}}", "payload.features: it is there twice"},
+        {"{\"supersederUrl\":5}", "payload.supersederUrl: expected"},
+        {"{\"artifacts\":[{\"path\":\"a\",\"contentEncoding\":\"br\"}]}",
+         "payload.artifacts[0].contentEncoding: expected \"gzip\""},
+        {"{\"onExitStatus\":{\"purgeCaches\":[\"a\"]}}",
+         "payload.onExitStatus.purgeCaches[0]: expected"},
         {"{\"artifacts\":{}}", "payload.artifacts: expected an array, found an object"},
         {"{\"artifacts\":[{}]}", "payload.artifacts[0]: the member path is missing"},
         {"{\"artifacts\":[{\"path\":\"..\"}]}", "payload.artifacts[0].path: it leads out"},
@@ -196,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_command_or_several_may_be_given),
         cmocka_unit_test(everything_else_may_be_given_too),
+        cmocka_unit_test(what_asks_for_nothing_may_be_there),
         cmocka_unit_test(faults_say_where_they_are),
         cmocka_unit_test(a_worker_may_limit_the_time),
         cmocka_unit_test(nothing_is_without_number),
