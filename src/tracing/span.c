@@ -56,7 +56,7 @@ static void add_common(struct buf *b, const struct job_event *ev, const char *op
     if (type)
         add_text(b, "messaging.operation.type", str_from(type));
     add_text(b, "messaging.destination.name", ev->queue);
-    add_text(b, "messaging.message.id", str_from(id));
+    add_text(b, "messaging.message.id", (struct str){id, sizeof id});
     add_text(b, "tenax.job.type", ev->type);
 }
 

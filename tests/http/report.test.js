@@ -449,7 +449,7 @@ describe('a failure', () => {
                 assertError(await post({ message: 'm', [name]: value }), 400, 'wrong_type',
                     new RegExp(`^${name}: `));
         for (const [name, value] of [['retry_at', -1], ['retry_at', 1e300], ['exit_code', 1.5],
-            ['exit_code', 2147483648], ['run_ms', -1]])
+            ['exit_code', 4294967296], ['run_ms', -1]])
             assertError(await post({ message: 'm', [name]: value }), 400, 'bad_value',
                 new RegExp(`^${name}: `));
         assert.equal((await server.job(id)).status, 'in_flight');
