@@ -534,8 +534,8 @@ struct command {
     span delay;         /* RELEASE: the same, from now on; one of the two is 0 */
     const struct news *news;
     /* Queues to which whoever sends the command is limited; none: to none. For commands about one
-     * job, ENQUEUE, QUEUES, QUEUE_LIST, BACKLOG and WINDOW: what is in others is answered as if it
-     * were not there. Commands about many jobs have it in their filter. */
+     * job, ENQUEUE, QUEUES, QUEUE_LIST, BACKLOG, WINDOW and OPERATION*: what is in others is
+     * answered as if it were not there. Commands about many jobs have it in their filter. */
     struct glob_list reach;
     /* Who asks for the change, as JSON of at most TRAIL_NOTE_MAX bytes, to be recorded with it if
      * it is done (core/trail.h); empty: it is not. Nothing is recorded of dry runs. */

@@ -47,17 +47,37 @@ static bool make_room(struct operations *o)
 
 static struct bulk_operation *copy_of(const struct bulk_operation *from)
 {
-    struct bulk_operation *op = alloc_get(sizeof *op + from->by.len);
-    char *text = (char *)(op + 1);
+    struct bulk_operation *op = alloc_get(sizeof *op + from->by.len + from->reach.len);
+    char *by = (char *)(op + 1), *reach = by + from->by.len;
     *op = *from;
     if (from->by.len)
-        memcpy(text, from->by.at, from->by.len);
-    op->by = (struct str){text, from->by.len};
+        memcpy(by, from->by.at, from->by.len);
+    if (from->reach.len)
+        memcpy(reach, from->reach.at, from->reach.len);
+    op->by = (struct str){by, from->by.len};
+    op->reach = (struct str){reach, from->reach.len};
     return op;
 }
 
+bool operation_is_within(const struct bulk_operation *op, struct glob_list reach)
+{
+    if (reach.count == 0)
+        return true;
+    const char *at = op->reach.at, *end = at + op->reach.len;
+    while (at < end) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const struct str one = {at, (size_t)((comma ? comma : end) - at)};
+        /* As if it were a name: a star of it is then matched by a star, and so is any text in its
+         * place. */
+        if (!glob_list_matches(reach, one))
+            return false;
+        at = comma ? comma + 1 : end;
+    }
+    return op->reach.len > 0;
+}
+
 uint64_t operations_begin(struct operations *o, enum operation_kind kind, instant now,
-                          struct str by)
+                          struct str by, struct str reach)
 {
     if (!make_room(o))
         return 0;
@@ -66,6 +86,7 @@ uint64_t operations_begin(struct operations *o, enum operation_kind kind, instan
                                       .began = now,
                                       .ended = INSTANT_NONE,
                                       .by = by,
+                                      .reach = reach,
                                       .undo.until = INSTANT_NONE};
     o->at[o->count++] = copy_of(&op);
     return op.number;

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/glob.h"
 #include "base/str.h"
 #include "base/units.h"
 
@@ -88,7 +89,8 @@ struct bulk_operation {
     instant began, ended;   /* ended: or none */
     uint64_t looked, count; /* jobs that it has looked at, and changed */
     struct str by;          /* who asked for it, a JSON value; or empty */
-    uint64_t of;            /* OPERATION_UNDO: of which */
+    struct str reach; /* patterns of the queues to which that one was limited, as a,b; or empty */
+    uint64_t of;      /* OPERATION_UNDO: of which */
     struct operation_undo undo;
 };
 
@@ -99,20 +101,23 @@ struct operations {
 };
 
 void operations_fini(struct operations *o);
-/* Its number; 0: it is not listed. by is copied. */
+/* Its number; 0: it is not listed. The texts are copied. */
 uint64_t operations_begin(struct operations *o, enum operation_kind kind, instant now,
-                          struct str by);
+                          struct str by, struct str reach);
 /* NULL if there is none, or no longer; valid until the next beginning. */
 struct bulk_operation *operations_find(const struct operations *o, uint64_t number);
 void operations_end(struct operations *o, uint64_t number, enum operation_state how, instant now);
-/* One that is read from the store, in place of what is known of it; by is copied. Those that were
- * under way have failed. */
+/* One that is read from the store, in place of what is known of it; the texts are copied. Those
+ * that were under way have failed. */
 void operations_restore(struct operations *o, const struct bulk_operation *op);
 /* How many are stored, and what they keep takes. */
 size_t operations_stored(const struct operations *o, uint64_t *bytes);
 void operations_forget(struct operations *o, uint64_t number);
 /* Of those that are stored and cannot be undone any more, the oldest; NULL: there is none. */
 struct bulk_operation *operations_oldest_settled(const struct operations *o);
+/* Whether it is for those who are limited to these queues, or to none: whoever asked for it could
+ * change nothing beyond them. */
+bool operation_is_within(const struct bulk_operation *op, struct glob_list reach);
 /* Whether something of it is kept. */
 bool operation_keeps(const struct bulk_operation *op);
 const char *undo_state_name(enum undo_state s);

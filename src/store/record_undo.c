@@ -5,7 +5,7 @@
  *   'U' number      OPERATION  byte version, byte kind, byte state, opt began, opt ended, varint
  *                              looked, varint count, text by, byte state of the undo, opt until,
  *                              varint entries, varint next, varint bytes, varint count of outcomes,
- *                              then for each a varint
+ *                              then for each a varint; version 2: text reach
  *   'Z' number seq  UNDO       byte version, byte kind, byte 1 if the job is gone, id as 16 bytes
  *                              big-endian, opt time of the change, varint runs, opt purge_at,
  * varint fields of a patch, text JOB as it was, text payload if that is apart, text JOB as it
@@ -84,10 +84,13 @@ bool record_key_is_undo(struct str key, uint64_t *operation, uint64_t *seq)
 
 /* --- operations --- */
 
+/* The second version has the queues to which the sender was limited. */
+enum { OPERATION_VERSION = 2 };
+
 static void write_operation(struct writer *w, const struct bulk_operation *op)
 {
     const struct operation_undo *u = &op->undo;
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, op->reach.len ? OPERATION_VERSION : RECORD_VERSION);
     writer_byte(w, op->kind);
     writer_byte(w, op->state);
     writer_opt(w, op->began.ms);
@@ -103,6 +106,8 @@ static void write_operation(struct writer *w, const struct bulk_operation *op)
     writer_varint(w, UNDO_OUTCOMES);
     for (int i = 0; i < UNDO_OUTCOMES; i++)
         writer_varint(w, u->outcomes[i]);
+    if (op->reach.len)
+        writer_text(w, op->reach);
 }
 
 void record_put_operation(struct batch *b, const struct bulk_operation *op)
@@ -121,7 +126,8 @@ struct err record_read_operation(struct str value, uint64_t number, struct bulk_
 {
     struct reader r = record_begin(value);
     struct operation_undo *u = &op->undo;
-    TRY(record_check_version(&r, "operation"));
+    unsigned version;
+    TRY(record_read_version(&r, "operation", OPERATION_VERSION, &version));
     *op = (struct bulk_operation){.number = number};
     op->kind = (enum operation_kind)reader_byte(&r, "kind", OPERATION_KINDS - 1);
     op->state = (enum operation_state)reader_byte(&r, "state", OPERATION_FAILED);
@@ -136,6 +142,8 @@ struct err record_read_operation(struct str value, uint64_t number, struct bulk_
     u->next = reader_varint(&r, "next entry", UINT64_MAX);
     u->bytes = reader_varint(&r, "bytes", UINT64_MAX);
     read_outcomes(&r, u);
+    if (version > RECORD_VERSION)
+        op->reach = reader_text(&r, "queues of the sender");
     return record_finish(&r, "operation");
 }
 

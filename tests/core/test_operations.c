@@ -20,7 +20,7 @@ static int tear_down(void **state)
 
 static uint64_t begin(int64_t at)
 {
-    return operations_begin(&ops, OPERATION_RETRY, (instant){at}, STR("{}"));
+    return operations_begin(&ops, OPERATION_RETRY, (instant){at}, STR("{}"), STR(""));
 }
 
 static void one_is_found_by_its_number(void **state)
@@ -69,6 +69,42 @@ static void one_that_begins_after_a_restart_has_a_number_of_its_own(void **state
     assert_int_equal(operations_find(&ops, 3)->state, OPERATION_FAILED);
 }
 
+static void one_is_for_those_who_could_have_asked_for_it(void **state)
+{
+    static const struct {
+        const char *asked, *sees[3];
+        bool is_for;
+    } cases[] = {
+        {"", {NULL}, true},
+        {"mail-*", {NULL}, true},
+        {"", {"*"}, false}, /* one who is limited to nothing asked for it */
+        {"mail-*", {"mail-*"}, true},
+        {"mail-*", {"mail*"}, true},
+        {"mail-in,mail-out", {"mail-*"}, true},
+        {"mail-in,sms", {"mail-*", "sms"}, true},
+        {"mail-in,sms", {"mail-*"}, false},
+        {"mail*", {"mail-*"}, false},
+        {"*", {"mail-*"}, false},
+        {"a*b", {"a*", "b"}, true},
+        {"a*", {"a*b"}, false},
+        {"other", {"mail-*"}, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct str sees[3];
+        struct glob_list reach = {sees, 0};
+        while (cases[i].sees[reach.count]) {
+            sees[reach.count] = str_from(cases[i].sees[reach.count]);
+            reach.count++;
+        }
+        uint64_t number = operations_begin(&ops, OPERATION_RETRY, (instant){1}, STR("{}"),
+                                           str_from(cases[i].asked));
+        const struct bulk_operation *op = operations_find(&ops, number);
+        assert_true(str_eq(op->by, STR("{}")));
+        assert_int_equal(operation_is_within(op, reach), cases[i].is_for);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
@@ -77,6 +113,7 @@ int main(void)
         TEST(one_is_found_by_its_number),
         TEST(one_that_is_over_makes_room),
         TEST(one_that_begins_after_a_restart_has_a_number_of_its_own),
+        TEST(one_is_for_those_who_could_have_asked_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,46 @@ async function assertAsIfAbsent(ask, theirs) {
 }
 
 describe('credentials that are limited to queues', () => {
+    it('see_stop_and_undo_the_operations_that_they_could_have_asked_for', async (t) => {
+        const { as, server } = await guarded(t, {
+            who: { roles: ['operator'], queues: ['mail-*'] }, near: { roles: ['operator'], queues: ['mail-in', 'sms'] },
+            wide: { roles: ['operator'], queues: ['mail*'] }, viewer: { roles: ['viewer'], queues: ['mail-*'] },
+            all: { roles: ['operator'] },
+        });
+        for (const queue of ['mail-in', 'sms'])
+            assert.equal((await as('all').post('/jobs', { queue, type: 't', payload: 1 })).status, 201);
+        const remove = async (name) => {
+            const res = await as(name).delete('/jobs?queue=mail-in&undo=1h');
+            assert.equal(res.status, 200, res.text);
+            return res.json.operation;
+        };
+        const undone = await remove('who');
+        const answer = await as('who').post(`/operations/${undone}/undo`);
+        assert.deepEqual([answer.status, answer.json.undo?.state], [200, 'done'], answer.text);
+        assert.equal((await as('who').get('/jobs/count?queue=mail-in')).json.count, 1);
+        const [own, others] = [await remove('who'), await remove('all')];
+        for (const restart of [false, true]) {
+            if (restart) {
+                await server.signal('SIGKILL');
+                await server.start();
+            }
+            const seen = async (name) => (await as(name).get('/operations')).json.operations.map((op) => op.id);
+            assert.ok((await seen('who')).includes(own) && !(await seen('who')).includes(others));
+            assert.deepEqual(await seen('wide'), await seen('who'));
+            assert.deepEqual(await seen('near'), []);
+            assert.ok((await seen('all')).includes(own) && (await seen('all')).includes(others));
+            for (const [name, id] of [['who', others], ['near', own], ['wide', others]]) {
+                assertError(await as(name).get(`/operations/${id}`), 404, 'not_found');
+                for (const verb of ['stop', 'undo'])
+                    assertError(await as(name).post(`/operations/${id}/${verb}`), 404, 'not_found');
+            }
+            assertError(await as('viewer').post(`/operations/${own}/undo`), 403, 'insufficient_rights');
+            assert.equal((await as('who').get(`/operations/${own}`)).json.undo.state, 'available');
+        }
+        assert.equal((await as('wide').post(`/operations/${own}/undo`)).status, 200);
+        assert.equal((await as('all').get('/jobs/count?queue=mail-in')).json.count, 1);
+    });
+
     it('see_a_job_of_another_queue_like_one_that_is_not_there', async (t) => {
         const { as, mine, theirs } = await shared(t);
         const who = as('who');

@@ -35,7 +35,8 @@ const IN_QUEUES = ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 
     'listNextJobs', 'listWorkers', 'getWorker', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'reportSuccess',
     'reportSuccesses', 'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases',
     'releaseJob', 'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
-    'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue'];
+    'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue', 'listOperations', 'getOperation',
+    'stopOperation', 'undoOperation'];
 const ABOUT_NONE = ['getLanding', 'getHealth', 'getVersion', 'getRights', 'getDescription', 'getRetrySettings', 'withdrawClaims'];
 
 // What is about all queues, and so refused to who is limited to some.
@@ -44,8 +45,7 @@ const ABOUT_ALL = ['getGroup', 'sealGroup', 'listBudgets', 'getBudget', 'createB
     'deleteCronGroup', 'deleteCronGroups', 'addCronEntry', 'putCronEntry', 'patchCronEntry', 'deleteCronEntry',
     'listRetryPolicies', 'getRetryPolicy', 'createRetryPolicy', 'putRetryPolicy', 'deleteRetryPolicy',
     'simulateRetryPolicies', 'listFailureCategories', 'getFailureCategories', 'createFailureCategories',
-    'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings', 'getMetrics', 'listServers', 'listOperations', 'getOperation',
-    'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker'];
+    'putFailureCategories', 'deleteFailureCategories', 'putRetrySettings', 'getMetrics', 'listServers', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker'];
 
 // Whether the operation is refused whatever it is about. who: {roles, queues}.
 function may(who, operation) {

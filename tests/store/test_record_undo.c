@@ -77,6 +77,22 @@ static void an_operation_is_read_back_and_its_bytes_are_pinned(void **state)
                                   "\x0c\0\0\0\0\0\0\0\0\0\0\0\0")));
 }
 
+static void an_operation_of_somebody_limited_has_a_version_of_its_own(void **state)
+{
+    struct bulk_operation limited = full, back;
+    limited.reach = STR("a,b*");
+    record_put_operation(*state, &limited);
+    struct record_key key = record_operation_key(full.number);
+    struct str value = batch_find(*state, record_key_view(&key))->value;
+    assert_int_equal(record_read_operation(value, full.number, &back).code, ERR_OK);
+    assert_true(str_eq(back.reach, limited.reach) && str_eq(back.by, limited.by));
+    assert_true(str_eq(value, STR("\x02\x02\x02\x06\x07\x07\x08\x02{}\x01\x0a\x0a\x03\x0b"
+                                  "\x0c\0\0\0\0\0\0\0\0\0\0\0\0\x04"
+                                  "a,b*")));
+    value.len--;
+    assert_int_equal(record_read_operation(value, full.number, &back).code, ERR_CORRUPT);
+}
+
 static void an_entry_is_read_back_with_what_lies_beside_the_job(void **state)
 {
     static char large[RECORD_APART_MIN + 1];
@@ -150,7 +166,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
                 i ? record_read_undo(part, &back, NULL) : record_read_operation(part, 1, &op);
             assert_int_equal(err.code, n == values[i].len ? ERR_OK : ERR_CORRUPT);
         }
-        bytes[0] = 2;
+        bytes[0] = 3;
         struct str newer = {bytes, values[i].len};
         struct err err =
             i ? record_read_undo(newer, &back, NULL) : record_read_operation(newer, 1, &op);
@@ -165,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_operation_is_read_back_and_its_bytes_are_pinned),
+        TEST(an_operation_of_somebody_limited_has_a_version_of_its_own),
         TEST(an_entry_is_read_back_with_what_lies_beside_the_job),
         TEST(a_patch_keeps_both_and_no_payload),
         TEST(keys_are_taken_apart_again_and_sort_by_number),

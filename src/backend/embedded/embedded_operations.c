@@ -26,12 +26,23 @@ static bool kind_of(enum command_kind kind, enum operation_kind *out)
     }
 }
 
+static struct str text_of(struct glob_list patterns, struct buf *b)
+{
+    for (size_t i = 0; i < patterns.count; i++)
+        buf_print(b, "%s%.*s", i ? "," : "", STR_ARG(patterns.at[i]));
+    return buf_view(b);
+}
+
 uint64_t embedded_operation_begin(struct embedded *b, const struct command *c)
 {
     enum operation_kind kind;
+    struct buf reach = {0};
     if (c->list.dry_run || !kind_of(c->kind, &kind))
         return 0;
-    return operations_begin(&b->operations, kind, b->now, c->trail);
+    uint64_t number =
+        operations_begin(&b->operations, kind, b->now, c->trail, text_of(c->reach, &reach));
+    buf_fini(&reach);
+    return number;
 }
 
 bool embedded_operation_is(const struct command *c)
@@ -97,12 +108,15 @@ static struct bulk_operation own(struct arena *a, const struct bulk_operation *f
     return op;
 }
 
-static struct bulk_operation *one(struct embedded *b, uint64_t number, struct reply *r)
+struct bulk_operation *embedded_operation_find(struct embedded *b, const struct command *c)
 {
-    struct bulk_operation *op = operations_find(&b->operations, number);
-    if (!op)
-        r->err = err_make(ERR_NOT_FOUND, "there is no such operation, or no longer");
-    return op;
+    struct bulk_operation *op = operations_find(&b->operations, c->operation);
+    return op && operation_is_within(op, c->reach) ? op : NULL;
+}
+
+struct err embedded_operation_unknown(void)
+{
+    return err_make(ERR_NOT_FOUND, "there is no such operation, or no longer");
 }
 
 static void show(struct embedded *b, const struct bulk_operation *op, struct reply *r)
@@ -115,9 +129,11 @@ static void show(struct embedded *b, const struct bulk_operation *op, struct rep
 
 void embedded_operation_show(struct embedded *b, uint64_t number, struct reply *r)
 {
-    const struct bulk_operation *op = one(b, number, r);
+    const struct bulk_operation *op = operations_find(&b->operations, number);
     if (op)
         show(b, op, r);
+    else
+        r->err = embedded_operation_unknown();
 }
 
 void embedded_operations_read(struct embedded *b, const struct command *c, struct reply *r)
@@ -125,21 +141,26 @@ void embedded_operations_read(struct embedded *b, const struct command *c, struc
     struct arena *a = &b->building->arena;
     const struct operations *o = &b->operations;
     if (c->operation) {
-        const struct bulk_operation *op = one(b, c->operation, r);
+        const struct bulk_operation *op = embedded_operation_find(b, c);
         if (op)
             show(b, op, r);
+        else
+            r->err = embedded_operation_unknown();
         return;
     }
     r->operations = arena_get(a, o->count * sizeof *r->operations + 1);
-    for (r->count = 0; r->count < o->count; r->count++)
-        r->operations[r->count] = own(a, o->at[o->count - 1 - r->count]);
+    for (size_t i = o->count; i-- > 0;)
+        if (operation_is_within(o->at[i], c->reach))
+            r->operations[r->count++] = own(a, o->at[i]);
 }
 
 void embedded_operation_stop(struct embedded *b, const struct command *c, struct reply *r)
 {
-    const struct bulk_operation *op = one(b, c->operation, r);
-    if (!op)
+    const struct bulk_operation *op = embedded_operation_find(b, c);
+    if (!op) {
+        r->err = embedded_operation_unknown();
         return;
+    }
     if (!embedded_scan_stop(b, c->operation)) {
         r->err = err_make(ERR_CONFLICT, "the operation is over");
         return;

@@ -274,7 +274,7 @@ static struct err may_undo(const struct embedded *b, const struct bulk_operation
 
 static struct err begin(struct embedded *b, const struct command *c, struct bulk_operation *op)
 {
-    uint64_t number = operations_begin(&b->operations, OPERATION_UNDO, b->now, c->trail);
+    uint64_t number = operations_begin(&b->operations, OPERATION_UNDO, b->now, c->trail, op->reach);
     if (!number)
         return err_make(ERR_BUSY, "too many operations are under way");
     operations_find(&b->operations, number)->of = op->number;
@@ -290,9 +290,8 @@ void embedded_operation_undo(struct embedded *b, const struct command *c, struct
 {
     must(!r);
     bool done = false;
-    struct bulk_operation *op = operations_find(&b->operations, c->operation);
-    struct err err = op ? may_undo(b, op, &done)
-                        : err_make(ERR_NOT_FOUND, "there is no such operation, or no longer");
+    struct bulk_operation *op = embedded_operation_find(b, c);
+    struct err err = op ? may_undo(b, op, &done) : embedded_operation_unknown();
     if (err.code == ERR_OK && !done)
         err = begin(b, c, op);
     if (err.code != ERR_OK || done) {

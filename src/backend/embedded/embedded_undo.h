@@ -28,6 +28,11 @@ bool embedded_undo_due(const struct embedded *b, instant *at);
 bool embedded_undo_keeps_deleted(void *ctx);
 NODISCARD struct err embedded_undo_recover(struct embedded *b);
 
+/* embedded_operations.c. The operation that the command names, if whoever sent it may see it; or
+ * NULL. And what is answered then. */
+struct bulk_operation *embedded_operation_find(struct embedded *b, const struct command *c);
+struct err embedded_operation_unknown(void);
+
 /* embedded_job.c. Deletes a job; for_good: it cannot be undone. */
 NODISCARD struct err embedded_remove_job(struct embedded *b, struct id id, bool for_good);
 

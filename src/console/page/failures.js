@@ -6,7 +6,7 @@ import { act } from './act.js';
 import { ask, canaryCard, isOver, ofGroup, retryWithCanaries } from './canaries.js';
 import { ApiError, change, gather, get, query, stream } from './api.js';
 import { redrawOn } from './live.js';
-import { UNDO, undoable, watched } from './operations.js';
+import { UNDO, UNDOABLE, watched } from './operations.js';
 import { limits, may } from './rights.js';
 import { ago, count, empty, facts, h, heading, number, shortId, svg, time } from './dom.js';
 
@@ -84,7 +84,7 @@ async function retryAll(group) {
     const dry = await change('POST', `/jobs/retry${query({ ...values, dry_run: 'true' })}`);
     const answer = await act({ title: 'Retry all', method: 'POST', path: `/jobs/retry${query({ ...values, undo: UNDO })}`,
         plain: `/jobs/retry${query(values)}`,
-        text: `${number(dry.count)} dead jobs become ready again, ${number(asked.rate)} a second. ${undoable()}`, ...watched() });
+        text: `${number(dry.count)} dead jobs become ready again, ${number(asked.rate)} a second. ${UNDOABLE}`, ...watched() });
     if (answer)
         watched().done(answer);
 }

@@ -4,7 +4,7 @@
 
 import { actionButton } from './act.js';
 import { change, gather, query } from './api.js';
-import { UNDO, undoable, watched } from './operations.js';
+import { UNDO, UNDOABLE, watched } from './operations.js';
 import { redrawOn } from './live.js';
 import { hasRight } from './rights.js';
 import { STATUSES, ago, badge, empty, enqueuedAt, h, heading, number, setText, shortId, statusName } from './dom.js';
@@ -56,7 +56,7 @@ function bulk(label, needs, verb, method, path, values, options) {
     return actionButton(label, needs, async () => {
         const target = `${path}${query({ ...values, undo: UNDO })}`;
         const dry = await change(method, `${path}${query({ ...values, dry_run: 'true' })}`);
-        return { method, path: target, plain: `${path}${query(values)}`, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}. ${undoable()}`,
+        return { method, path: target, plain: `${path}${query(values)}`, text: `${number(dry.count)} ${dry.count === 1 ? 'job' : 'jobs'} would be ${verb}. ${UNDOABLE}`,
             ...watched() };
     }, options);
 }

@@ -6,14 +6,10 @@ import { actionButton } from './act.js';
 import { get, query } from './api.js';
 import { duration, empty, facts, h, heading, number, time } from './dom.js';
 import { redrawOn } from './live.js';
-import { may } from './rights.js';
 
 // For how long changes that the console makes can be undone.
 export const UNDO = '1h';
-
-// By whom that is.
-export const undoable = () => (may('undoOperation') ? 'It can be undone for an hour.'
-    : 'For an hour it can be undone by an operator of all queues.');
+export const UNDOABLE = 'It can be undone for an hour.';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
 const STATES = { running: 's-in_flight', done: 's-completed', stopped: 's-scheduled', failed: 's-dead' };
@@ -102,10 +98,8 @@ export function operations([id], params, signal) {
     return id ? one(id, signal) : list(signal);
 }
 
-// What to do when a change of many jobs is over, or takes longer: its operation is shown to those who may see it.
+// What to do when a change of many jobs is over, or takes longer: its operation is shown. Whoever may begin one may see it.
 export function watched() {
-    if (!may('getOperation'))
-        return { done: redraw };
     return { done: (answer) => { location.hash = answer.operation ? `#/operations/${answer.operation}` : '#/operations'; },
         slow: () => { location.hash = '#/operations'; } };
 }

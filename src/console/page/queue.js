@@ -7,7 +7,7 @@ import { gather, get, query } from './api.js';
 import { STATUSES, count, duration, empty, facts, h, heading, number, statusName, time } from './dom.js';
 import { redrawOn } from './live.js';
 import { limitsOf } from './now.js';
-import { UNDO, undoable, watched } from './operations.js';
+import { UNDO, UNDOABLE, watched } from './operations.js';
 import { jobTable } from './jobs.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
@@ -33,7 +33,7 @@ function actions(q) {
                 : `Jobs of ${q.name} wait until it is resumed; those in flight go on.`, done: redraw }, { key: 's' }),
         q.jobs.dead > 0 && actionButton('Retry dead jobs', 'retryJobs', { method: 'POST',
             path: `/jobs/retry${query({ queue: q.name, rate: 10, undo: UNDO })}`, plain: `/jobs/retry${query({ queue: q.name, rate: 10 })}`,
-            text: `${number(q.jobs.dead)} dead jobs become ready again, ten a second. ${undoable()}`, ...watched() },
+            text: `${number(q.jobs.dead)} dead jobs become ready again, ten a second. ${UNDOABLE}`, ...watched() },
         { key: 'r' }));
 }
 
