@@ -19,7 +19,7 @@ ASAN_HTTP  = access_identities armada audit batch body claim cron damage depend 
 	filter gang http2 idempotency msgpack mutations operations origin policy protocol query restart take \
 	taskcluster taskcluster_content taskcluster_messages taskcluster_refusals tls trace workers
 ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
-ASAN_SEEDS = 1..50
+ASAN_SEEDS = 1..20
 
 .PHONY: all check debug asan demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
 	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long soak lint docs bench sim fuzz install deb clean help \

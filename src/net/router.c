@@ -306,9 +306,11 @@ static struct err no_route(struct str path, bool elsewhere)
 /* Whether the path is the prefix, or continues it with a slash. */
 static bool is_below(struct str path, struct str prefix)
 {
+    if (prefix.len == 0)
+        return true;
     if (path.len < prefix.len || memcmp(path.at, prefix.at, prefix.len) != 0)
         return false;
-    return prefix.len == 0 || path.len == prefix.len || path.at[prefix.len] == '/';
+    return path.len == prefix.len || path.at[prefix.len] == '/';
 }
 
 static const struct front *front_of(const struct router *r, struct str path)
