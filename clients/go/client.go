@@ -145,16 +145,15 @@ func (c *Client) currentToken() string {
 	return c.token
 }
 
-// hasAnotherToken: the file that the token is from has another one by now.
-func (c *Client) hasAnotherToken() bool {
+// hasAnotherToken: there is another one by now than was used, in its file, or read by another goroutine.
+func (c *Client) hasAnotherToken(used string) bool {
 	token, err := readToken(c.options)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil || token == c.token { // it may be just being written
-		return false
+	if err == nil { // else it may be just being written
+		c.token = token
 	}
-	c.token = token
-	return true
+	return c.token != used
 }
 
 func readCertificates(o Options) (*tls.Config, error) {
@@ -271,8 +270,9 @@ func (c *Client) ask(ctx context.Context, r request, answer any) error {
 	}
 	end := time.Now().Add(r.retryFor)
 	for tries := 0; ; tries++ {
+		used := c.currentToken()
 		err := c.once(ctx, r, content, answer)
-		if errors.Is(err, ErrUnauthorized) && c.hasAnotherToken() {
+		if errors.Is(err, ErrUnauthorized) && c.hasAnotherToken(used) {
 			continue
 		}
 		pause := backoff(tries, backoffMax)

@@ -159,10 +159,11 @@ export class Client {
         const end = performance.now() + retryForMs;
         for (let tries = 0; ; tries++) {
             const pause = backoff(tries);
+            const used = this.#transport.headers.authorization;
             try {
                 return await this.#once(method, path, content, member, timeoutMs, signal, headers);
             } catch (err) {
-                if (err.status === 401 && this.#transport.hasAnotherToken())
+                if (err.status === 401 && this.#transport.hasAnotherToken(used))
                     continue;
                 const again = err instanceof ConnectionFailed ? repeat || !err.sent
                     : NOT_DONE.includes(err.code) || (repeat && FAILING.includes(err.status));

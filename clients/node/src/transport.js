@@ -71,13 +71,12 @@ export class Transport {
             this.headers.authorization = `Bearer ${bearer}`;
     }
 
-    // Whether the file that the token is from has another one by now.
-    hasAnotherToken() {
-        const before = this.headers.authorization;
+    // Whether there is another one by now than was used: in its file, or read for another request.
+    hasAnotherToken(used) {
         try {
             this.#authorize();
         } catch { /* it is just being written */ }
-        return this.headers.authorization !== before;
+        return this.headers.authorization !== used;
     }
 
     close() {

@@ -165,6 +165,7 @@ class Client:
         end = time.monotonic() + (self.retry_for if retry_for is None else retry_for)
         tries = 0
         while True:
+            used = self._transport.authorization
             try:
                 return self._once(method, path, content,
                                   self.timeout if timeout is None else timeout, headers, member)
@@ -172,7 +173,7 @@ class Client:
                 again = repeat or not e.sent
                 error: Exception = e
             except ApiError as e:
-                if e.status == 401 and self._transport.has_another_token():
+                if e.status == 401 and self._transport.has_another_token(used):
                     continue
                 again = e.code in NOT_DONE or (repeat and e.status in (500, 502, 503, 504))
                 error = e

@@ -111,14 +111,18 @@ class Transport:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
 
-    def has_another_token(self) -> bool:
-        """Whether the file that the token is from has another one by now."""
-        before = self._headers.get("Authorization")
+    @property
+    def authorization(self) -> Optional[str]:
+        """What requests are sent with by now."""
+        return self._headers.get("Authorization")
+
+    def has_another_token(self, used: Optional[str]) -> bool:
+        """Whether there is another one by now than was used: in its file, or read by another thread."""
         try:
             self._authorize()
         except (OSError, TenaxError):
-            return False  # it is just being written
-        return self._headers.get("Authorization") != before
+            pass  # it is just being written
+        return self.authorization != used
 
     def send(self, method: str, path: str, body: Optional[bytes], timeout: float,
              headers: Mapping[str, str]) -> Tuple[int, bytes]:

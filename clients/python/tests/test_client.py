@@ -5,6 +5,7 @@ import datetime
 import os
 import socket
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -120,7 +121,14 @@ class Requests(unittest.TestCase):
                 file.write(good.read())
                 file.truncate()
                 file.flush()
-                self.assertEqual(client.enqueue("secure", "t")["status"], "ready")
+                statuses = []
+                threads = [threading.Thread(target=lambda: statuses.append(
+                    client.enqueue("secure", "t")["status"])) for _ in range(8)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual(statuses, ["ready"] * 8)
 
     def test_an_enqueue_whose_answer_is_lost_is_repeated_and_adds_one_job(self):
         self.drop("/jobs", 2)

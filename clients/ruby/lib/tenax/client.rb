@@ -140,9 +140,10 @@ module Tenax
       finish = now + retry_for
       tries = 0
       begin
+        used = @transport.authorization
         once(method, path, content, member, timeout, headers)
       rescue ApiError, ConnectionFailed => e
-        retry if e.is_a?(Unauthorized) && @transport.another_token?
+        retry if e.is_a?(Unauthorized) && @transport.another_token?(used)
         pause = Client.backoff(tries)
         raise if !again?(e, repeat) || now + pause >= finish
 

@@ -40,13 +40,19 @@ module Tenax
       raise Error, "write the server's URL like http://127.0.0.1:7890"
     end
 
-    # Whether the file that the token is from has another one by now.
-    def another_token?
-      before = @headers["Authorization"]
-      authorize
-      @headers["Authorization"] != before
-    rescue SystemCallError, Error
-      false # it is just being written
+    # What requests are sent with by now.
+    def authorization
+      @headers["Authorization"]
+    end
+
+    # Whether there is another one by now than was used: in its file, or read by another thread.
+    def another_token?(used)
+      begin
+        authorize
+      rescue SystemCallError, Error
+        nil # it is just being written
+      end
+      authorization != used
     end
 
     # The status and the text of the answer. Raises ConnectionFailed.
