@@ -250,21 +250,6 @@ static void free_part(void *part)
 
 /* --- what a connection waits for --- */
 
-static void notify_half(struct relay_state *h)
-{
-    struct http_exchange *x;
-    do {
-        TAILQ_FOREACH(x, &h->queue, link)
-        if (x->gone)
-            break;
-        if (x) { /* the queue may change meanwhile: start again */
-            void (*gone)(void *ctx) = x->gone;
-            x->gone = NULL;
-            gone(x->gone_ctx);
-        }
-    } while (x);
-}
-
 static bool has_more(const struct http_exchange *x)
 {
     const struct part *p = part_of(x);
@@ -314,7 +299,7 @@ static void wake(struct conn *c)
     hand_on_bodies(h);
     read_parked(c);
     if (c->input_ended)
-        notify_half(h);
+        exchange_tell_gone(&h->queue);
 }
 
 /* --- a connection --- */
@@ -499,7 +484,8 @@ static void take_request(struct relay *r, const struct relay_message *m)
 static void halve(struct conn *c)
 {
     c->input_ended = true;
-    notify_half(c->state);
+    struct relay_state *h = c->state;
+    exchange_tell_gone(&h->queue);
 }
 
 static void lose(struct relay_state *h, struct http_exchange *x)
