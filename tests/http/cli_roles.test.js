@@ -36,7 +36,7 @@ const COMMANDS = {
     group: ['see', 'none', ['build']],
     queues: ['see', 'part', [], /mail/],
     workers: ['see', 'part', [], /mailer/],
-    operations: ['operate', 'none', []],
+    operations: ['operate', 'part', []],
     release: ['work', 'part', ['HELD', '--run-token', 'TOKEN'], /is given back/],
     retry: ['operate', 'part', ['--queue', 'mail-dead', '--dry-run']],
     cancel: ['operate', 'part', ['--queue', 'mail-none']],
