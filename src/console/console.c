@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "console/console.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,6 +140,58 @@ const struct front_end *console_front_end(void)
         .count = COUNT(routes),
         .route = route_at,
         .serve = serve,
+        .refuse = refuse,
+    };
+    return &front;
+}
+
+/* --- tasks --- */
+
+static const struct route task_routes[] = {
+    {.method = HTTP_GET, .pattern = "/{taskId}"},
+    {.method = HTTP_GET, .pattern = "/{taskId}/runs/{runId}"},
+};
+
+static const struct route *task_route_at(size_t i)
+{
+    return &task_routes[i];
+}
+
+/* 22 characters of base64url. */
+static bool is_task_id(struct str s)
+{
+    size_t good = 0;
+    while (good < s.len && (isalnum((unsigned char)s.at[good]) || strchr("-_", s.at[good])))
+        good++;
+    return good == s.len && s.len == 22;
+}
+
+/* The id of a task is an alias of its job. */
+static void show_task(void *ctx, struct http_exchange *x, const struct http_request *req,
+                      const struct route *route, const struct route_params *params)
+{
+    char extra[sizeof HEADERS + 128];
+    struct str id = params->at[0];
+    (void)ctx;
+    (void)req;
+    (void)route;
+    if (is_task_id(id)) {
+        snprintf(extra, sizeof extra, HEADERS "Location: " CONSOLE_PATH "#/job/alias%%3A%.*s\r\n",
+                 STR_ARG(id));
+        http_reply(x, 302, (struct str){0}, (struct str){0}, extra);
+        return;
+    }
+    struct err err = err_make(ERR_NO_ROUTE, "no task has this id: 22 letters, digits, '-' and '_'");
+    send_error(x, &err, HEADERS);
+}
+
+const struct front_end *console_task_front_end(void)
+{
+    static const struct front_end front = {
+        .prefix = CONSOLE_TASKS_PATH,
+        .count = COUNT(task_routes),
+        .route = task_route_at,
+        .serve = show_task,
         .refuse = refuse,
     };
     return &front;

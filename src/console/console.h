@@ -10,8 +10,12 @@
 #include "net/router.h"
 
 #define CONSOLE_PATH "/console"
+/* Where Taskcluster's pages show a task: "/tasks/ID" and "/tasks/ID/runs/N". */
+#define CONSOLE_TASKS_PATH "/tasks"
 
-/* What is mounted. It has no state, and lives as long as the program. */
+/* What is mounted: the page, and what leads from a task's address to it. Neither has state, and
+ * both live as long as the program. */
 const struct front_end *console_front_end(void);
+const struct front_end *console_task_front_end(void);
 
 #endif

@@ -94,9 +94,10 @@ struct http_settings {
      * by the handler alone. Called with the handler's context for every request; NULL: none does.
      */
     bool (*in_pieces)(void *ctx, enum http_method method, struct str path);
-    /* The path of a page that links on pages of other origins may open, for it is the same for
-     * everybody and shows itself in no frame; NULL: none. The path "/" leads there. */
-    const char *page;
+    /* Whether links on pages of other origins may open the path as a document: reading it changes
+     * nothing, and neither its bytes nor a frame show the page with the link anything of it. Called
+     * with the handler's context; NULL: none may. */
+    bool (*opens_by_link)(void *ctx, struct str path);
     /* Names of hosts that requests may be for, beside those that are the server's in any case
      * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */
     const char *allowed_hosts;

@@ -219,20 +219,19 @@ void server_hand_on(struct http_server *s, struct http_exchange *x, const struct
         count_pending(x, s->settings.gathered(s->settings.replies_ctx) - before, 0);
 }
 
-/* A reader follows a link to the page: whoever wrote the link learns nothing of the answer. */
-static bool opens_page(const struct http_server *s, const struct http_request *req)
+/* A reader follows a link: whoever wrote it learns nothing of the answer. */
+static bool follows_link(const struct http_server *s, const struct http_request *req)
 {
     bool reads = req->method == HTTP_GET || req->method == HTTP_HEAD;
-    bool page = s->settings.page &&
-                (str_eq(req->path, str_from(s->settings.page)) || str_eq(req->path, STR("/")));
-    return page && reads && str_eq(req->fetch_dest, STR("document"));
+    return reads && s->settings.opens_by_link && str_eq(req->fetch_dest, STR("document")) &&
+           s->settings.opens_by_link(s->ctx, req->path);
 }
 
 void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                   uint64_t bound)
 {
     const struct guard_request asks = {req->host, req->origin,
-                                       opens_page(s, req) ? (struct str){0} : req->fetch_site};
+                                       follows_link(s, req) ? (struct str){0} : req->fetch_site};
     struct err e = guard_check(&s->guard, &asks);
     if (e.code == ERR_OK) {
         server_hand_on(s, x, req, bound);

@@ -259,7 +259,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.reply_bound = reply_bound;
     http.gathered = gathered;
     http.in_pieces = serve_in_pieces;
-    http.page = s->settings.no_console ? NULL : CONSOLE_PATH;
+    http.opens_by_link = serve_opens_by_link;
     http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
@@ -484,8 +484,10 @@ static struct err start_owner(struct server *s)
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
-    if (!set->no_console)
+    if (!set->no_console) {
         router_mount(s->router, console_front_end());
+        router_mount(s->router, console_task_front_end());
+    }
     const struct task_api_env env = {.backend = s->backend,
                                      .tokens = s->who.tokens,
                                      .identities = s->who.identities,

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include "base/log.h"
+#include "console/console.h"
 #include "server/landing.h"
 #include "server/serve_internal.h"
 
@@ -155,4 +156,14 @@ bool serve_in_pieces(void *ctx, enum http_method method, struct str path)
 {
     const struct server *s = ctx;
     return s->answers && router_takes_pieces(s->router, method, path);
+}
+
+/* A standby, too, which hands the request on. */
+bool serve_opens_by_link(void *ctx, struct str path)
+{
+    const struct server *s = ctx;
+    static const struct str tasks = {CONSOLE_TASKS_PATH "/", sizeof CONSOLE_TASKS_PATH};
+    bool page = str_eq(path, STR(CONSOLE_PATH)) || str_eq(path, STR("/")) ||
+                (path.len > tasks.len && memcmp(path.at, tasks.at, tasks.len) == 0);
+    return (page && !s->settings.no_console) || taskcluster_opens_by_link(path);
 }

@@ -54,6 +54,10 @@ void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
 #define TASKCLUSTER_CONTENT_PATH  "/api/object/v1/content/"
 #define TASKCLUSTER_CONTENT_PIECE ((uint64_t)128 * 1024)
 
+/* Whether a link on any page may open the path: an artifact's, whose URL is its address, and its
+ * bytes', which are shown in a sandbox. Who may read them is asked as ever. */
+bool taskcluster_opens_by_link(struct str path);
+
 /* Messages of poll URLs since the start. */
 struct taskcluster_polled {
     uint64_t dequeued, deleted;

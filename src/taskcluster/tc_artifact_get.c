@@ -238,6 +238,19 @@ void tc_get_artifact_info(struct tc_call *c)
     seek(c, false, reply_info);
 }
 
+static bool begins_with(struct str s, struct str prefix)
+{
+    return s.len > prefix.len && memcmp(s.at, prefix.at, prefix.len) == 0;
+}
+
+bool taskcluster_opens_by_link(struct str path)
+{
+    static const struct str task = {TC_PREFIX "/task/", sizeof TC_PREFIX "/task/" - 1};
+    static const struct str artifact = {"/artifacts/", sizeof "/artifacts/" - 1};
+    return begins_with(path, STR(TASKCLUSTER_CONTENT_PATH)) ||
+           (begins_with(path, task) && memmem(path.at, path.len, artifact.at, artifact.len));
+}
+
 /* --- lists --- */
 
 static void on_page(void *ctx, const struct reply *r)

@@ -102,6 +102,40 @@ describe('artifacts of the type s3', () => {
         assert.equal(head.headers.get('content-length'), String(bytes.length));
     });
 
+    // What a browser sends that follows a link of another site.
+    const LINK = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+    it('open_by_links_of_other_sites_as_documents_and_as_nothing_else', async () => {
+        const { queue, id } = await running();
+        await put((await queue.createArtifact(id, 0, 'public/report', s3())).putUrl, 'the report');
+        const ask = (method, path, headers) => server.fetch(path, { method, headers, redirect: 'manual' });
+        for (const run of ['', 'runs/0/']) {
+            const path = `/api/queue/v1/task/${id}/${run}artifacts/public/report`;
+            const link = await ask('GET', path, LINK);
+            assert.equal(link.status, 303, link.text);
+            const content = link.headers.get('location').replace(ROOT, '');
+            assert.equal((await ask('GET', content, LINK)).text, 'the report');
+            for (const dest of ['image', 'script', 'iframe', 'empty', 'object'])
+                for (const each of [path, content])
+                    assert.equal((await ask('GET', each, { ...LINK, 'sec-fetch-dest': dest })).status, 403, dest);
+            assert.equal((await ask('GET', path, { ...LINK, origin: 'http://evil.example' })).status, 403);
+        }
+        assert.equal((await ask('POST', `/api/queue/v1/task/${id}/runs/0/artifacts/public/x`, LINK)).status, 403);
+        assert.equal((await ask('GET', `/api/queue/v1/task/${id}`, LINK)).status, 403);
+    });
+
+    it('have_a_task_that_the_console_shows_under_taskclusters_address', async () => {
+        const { id } = await running();
+        for (const rest of ['', '/runs/0']) {
+            const res = await server.fetch(`/tasks/${id}${rest}`, { headers: LINK, redirect: 'manual' });
+            assert.equal(res.status, 302);
+            assert.equal(res.headers.get('location'), `/console#/job/alias%3A${id}`);
+        }
+        const job = await server.fetch(`/jobs/alias%3A${id}`);
+        assert.equal(job.json.alias, id);
+        for (const path of ['/tasks/no-task', '/tasks/a%0d%0ab', `/tasks/${id}x`, `/tasks/${id}/more`])
+            assert.equal((await server.fetch(path)).status, 404, path);
+    });
+
     it('keep_their_content_encoding', async () => {
         const { queue, id } = await running();
         const { putUrl } = await queue.createArtifact(id, 0, 'log', s3());
