@@ -316,6 +316,11 @@ static void write_refusal(const struct exec_run *r, struct buf *b)
         buf_lit(b, ",\"error_type\":\"PodMalformed\",\"exception\":\"malformed-payload\"");
     else
         buf_lit(b, ",\"error_type\":\"PodRefused\",\"kill\":true");
+    if (r->culprit)
+        buf_print(b,
+                  ",\"culprit\":\"%s\",\"culprit_evidence\":\"the cluster refused to create the "
+                  "pod\"",
+                  r->culprit);
 }
 
 void exec_finish_write(struct executor *x, struct exec_run *r, enum plan_result result,

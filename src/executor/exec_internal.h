@@ -102,6 +102,10 @@ struct exec_run {
     bool gone;  /* its pod had ended, and is not there any more */
     uint32_t tries;
     struct journal_record *pod_record;
+    uint32_t faults;            /* creations in a row that failed by the cluster's fault */
+    char *fault;                /* the words of the last one; or NULL */
+    bool maybe_made;            /* one of them may have been acted on */
+    const char *culprit;        /* of the refusal; a literal, or NULL */
     char *refusal;              /* why the cluster does not have the pod, and */
     bool too_large;             /* it will never fit into what this executor may use */
     bool malformed;             /* its payload makes no pod */
@@ -148,7 +152,7 @@ struct exec_notice {
 
 struct exec_counters {
     uint64_t created, adopted, deleted, succeeded, failed, released, lost, reports, vanished;
-    uint64_t refused, no_room, denied;
+    uint64_t refused, no_room, denied, faults;
 };
 
 struct executor {
@@ -254,6 +258,8 @@ void exec_follow_free(struct executor *x);
 void exec_progress_turn(struct executor *x, mono now, mono *next);
 /* The pod is in that phase: a change is told, and the first words of why it waits. */
 void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_pod phase);
+/* Its pod could not be created: that is told, with the words, and tried again. */
+void exec_progress_fault(struct exec_run *r, struct str why);
 
 /* --- exec_notice.c --- */
 

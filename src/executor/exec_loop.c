@@ -282,6 +282,7 @@ static void close_executor(struct executor *x)
     if (x->server)
         remote_free(x->server);
     exec_watch_stop(x);
+    exec_access_stop(x);
     if (x->kube)
         kube_client_free(x->kube);
     free_runs(x);

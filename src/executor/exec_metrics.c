@@ -69,6 +69,8 @@ static void write_counters(const struct executor *x, struct buf *b)
                   "pods refused for a quota", c->no_room);
     probes_single(b, "tenax_executor_pods_denied_total", "counter",
                   "pods refused because this executor may make none", c->denied);
+    probes_single(b, "tenax_executor_pods_faulted_total", "counter",
+                  "creations of pods that failed by the cluster's fault", c->faults);
     probes_single(b, "tenax_executor_runs_succeeded_total", "counter", "runs that succeeded",
                   c->succeeded);
     probes_single(b, "tenax_executor_runs_failed_total", "counter", "runs that failed", c->failed);
@@ -125,20 +127,40 @@ static void write_times(const struct executor *x, struct buf *b)
 
 /* --- the listener --- */
 
+/* Whether pods can be created, as far as is known; and the executor's state in a word. */
+static const char *can_create(const struct executor *x)
+{
+    return exec_access_is_suspended(&x->access) ? "false" : x->access.known ? "true" : "null";
+}
+
+static const char *status_of(const struct executor *x)
+{
+    return exec_access_is_suspended(&x->access) ? "suspended"
+           : !exec_watch_usable(x)              ? "cluster away"
+           : x->server_down                     ? "server away"
+                                                : "ok";
+}
+
 static int write_health(void *ctx, struct buf *b, struct str *type)
 {
     const struct executor *x = ctx;
     *type = STR("application/json");
-    buf_print(b, "{\"status\":\"%s\",\"server\":%s,\"cluster\":%s,\"synced\":%s",
-              exec_access_is_suspended(&x->access) ? "suspended" : "ok",
-              x->server_down ? "false" : "true", exec_watch_live(x) ? "true" : "false",
-              exec_watch_synced(x) ? "true" : "false");
-    if (x->access.why) {
+    const char *status = status_of(x);
+    struct buf why = {0};
+    buf_print(b, "{\"status\":\"%s\",\"can_create\":%s,\"server\":%s,\"cluster\":%s,\"synced\":%s",
+              status, can_create(x), x->server_down ? "false" : "true",
+              exec_watch_live(x) ? "true" : "false", exec_watch_synced(x) ? "true" : "false");
+    if (x->access.why)
+        buf_str(&why, str_from(x->access.why));
+    else if (!exec_watch_usable(x))
+        (void)exec_watch_say(x, &why);
+    if (why.len) {
         buf_lit(b, ",\"reason\":");
-        json_write_string(b, str_from(x->access.why));
+        json_write_string(b, buf_view(&why));
     }
     buf_lit(b, "}\n");
-    return 200;
+    buf_fini(&why);
+    return strcmp(status, "ok") == 0 ? 200 : 503;
 }
 
 static void write_metrics(void *ctx, struct buf *b)

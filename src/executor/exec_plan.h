@@ -44,6 +44,7 @@ enum plan_refusal {
     PLAN_REFUSED,  /* and would again */
     PLAN_NO_ROOM,  /* a quota is exceeded, or a limit of ours */
     PLAN_DENIED,   /* this executor may make none there */
+    PLAN_FAULTED,  /* it fails, and has done so several times */
 };
 
 enum plan_logs {

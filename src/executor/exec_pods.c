@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -14,6 +15,7 @@
 #include "client/view.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"
+#include "executor/pod_fault.h"
 #include "executor/pod_manifest.h"
 #include "executor/pod_refusal.h"
 #include "kube/kube_pod.h"
@@ -232,6 +234,44 @@ static void ask_ready(struct executor *x, struct exec_run *r)
 static void on_created(void *ctx, const struct kube_answer *a);
 static void look_at_existing(struct executor *x, struct exec_run *r);
 
+/* How often a creation that the cluster fails is repeated (seed 000: retryCount < 3). */
+#define CREATE_RETRIES ((uint32_t)3)
+
+/* The job goes back; others may have a cluster that works. */
+static void give_up(struct executor *x, struct exec_run *r)
+{
+    struct buf why = {0};
+    buf_print(&why, "the cluster failed to create pod %s in namespace %s, %u times%s", r->name,
+              namespace_of(x, r), r->faults, r->fault ? r->fault : "");
+    log_warn("%.*s; its job goes back", STR_ARG(buf_view(&why)));
+    refuse(r, PLAN_FAULTED, buf_view(&why));
+    buf_fini(&why);
+}
+
+/* Tries again, or finds out that there is no pod before the job goes back. */
+static void after_fault(struct executor *x, struct exec_run *r, span retry_after)
+{
+    if (r->faults <= CREATE_RETRIES) {
+        later(x, r, retry_after);
+    } else if (r->maybe_made) {
+        r->plan.creating = true;
+        x->creating++;
+        look_at_existing(x, r);
+    } else {
+        give_up(x, r);
+    }
+}
+
+/* There is no pod of that name. */
+static void on_none_there(struct executor *x, struct exec_run *r)
+{
+    r->maybe_made = false;
+    if (r->faults > CREATE_RETRIES)
+        give_up(x, r);
+    else
+        later(x, r, (span){0}); /* gone again, perhaps */
+}
+
 static void on_existing(void *ctx, const struct kube_answer *answer)
 {
     struct executor *x;
@@ -244,8 +284,12 @@ static void on_existing(void *ctx, const struct kube_answer *answer)
     x->creating--;
     r->plan.creating = false;
     id_format(r->job, job);
+    if (answer->reason == KUBE_ANSWER_NOT_FOUND) {
+        on_none_there(x, r);
+        return;
+    }
     if (answer->reason != KUBE_ANSWER_OK || kube_pod_read(answer->object, &a, &p).code != ERR_OK) {
-        later(x, r, answer->retry_after); /* gone again, perhaps */
+        later(x, r, answer->retry_after);
         arena_fini(&a);
         return;
     }
@@ -304,12 +348,13 @@ static void add_why(struct executor *x, struct exec_run *r, const struct kube_an
 }
 
 /* The cluster would refuse it again, or has no room for it. */
-static void refused(struct executor *x, struct exec_run *r, const struct kube_answer *a)
+static void refused(struct executor *x, struct exec_run *r, const struct kube_answer *a, bool quota)
 {
-    bool quota = a->reason == KUBE_ANSWER_QUOTA;
     struct buf why = {0};
     buf_print(&why, "the cluster refuses pod %s in namespace %s", r->name, namespace_of(x, r));
     add_why(x, r, a, &why);
+    if (a->reason == KUBE_ANSWER_QUOTA && !quota)
+        buf_lit(&why, "; it asks for more than the quota has in all");
     if (quota) {
         x->counters.no_room++;
         x->no_room_streak++;
@@ -333,6 +378,32 @@ static void denied(struct executor *x, struct exec_run *r, const struct kube_ans
     buf_fini(&why);
 }
 
+/* The cluster is at fault: that is said, and bounded. */
+static void note_fault(struct executor *x, struct exec_run *r, const struct kube_answer *a)
+{
+    struct buf why = {0};
+    add_why(x, r, a, &why);
+    buf_byte(&why, '\0');
+    x->counters.faults++;
+    r->maybe_made |= !kube_answer_is_unheard(a->reason);
+    free(r->fault);
+    r->fault = alloc_text(why.at, why.len - 1);
+    if (r->faults++ == 0)
+        log_warn("pod %s cannot be created%s; trying again", r->name, r->fault);
+    exec_progress_fault(r, str_from(r->fault + strspn(r->fault, ": ")));
+    exec_access_fault(x, namespace_of(x, r), str_from(r->fault));
+    buf_fini(&why);
+}
+
+static void made(struct executor *x, struct exec_run *r, const struct kube_answer *a)
+{
+    r->tries = r->faults = 0;
+    x->no_room_streak = 0;
+    x->counters.created++;
+    exec_access_grant(x);
+    exec_watch_seen(x, a->object);
+}
+
 static void on_created(void *ctx, const struct kube_answer *a)
 {
     struct executor *x;
@@ -341,25 +412,32 @@ static void on_created(void *ctx, const struct kube_answer *a)
         return;
     /* Also a conflict: not every server says which one it is. */
     if (a->reason == KUBE_ANSWER_ALREADY_EXISTS || a->reason == KUBE_ANSWER_CONFLICT) {
+        if (a->reason == KUBE_ANSWER_CONFLICT)
+            note_fault(x, r, a);
         look_at_existing(x, r); /* still a creation under way */
         return;
     }
     x->creating--;
     r->plan.creating = false;
-    if (a->reason == KUBE_ANSWER_OK) {
-        r->tries = 0;
-        x->no_room_streak = 0;
-        x->counters.created++;
-        exec_access_grant(x);
-        exec_watch_seen(x, a->object);
-    } else if (exec_access_is_denial(x, namespace_of(x, r), a)) {
+    struct pod_fault fault = pod_fault_of(a, exec_access_is_own(x, namespace_of(x, r)));
+    r->culprit = fault.culprit;
+    switch (fault.reaction) {
+    case POD_FAULT_GO_ON:
+        made(x, r, a);
+        break;
+    case POD_FAULT_SUSPEND:
         denied(x, r, a);
-    } else if (kube_answer_is_not_of_request(a->reason)) {
-        if (!kube_answer_is_passing(a->reason) && !r->tries)
-            log_warn("pod %s cannot be created: %.*s; trying again", r->name, STR_ARG(a->message));
-        later(x, r, a->retry_after);
-    } else {
-        refused(x, r, a);
+        break;
+    case POD_FAULT_GIVE_BACK:
+        note_fault(x, r, a);
+        after_fault(x, r, a->retry_after);
+        break;
+    case POD_FAULT_WAIT:
+        refused(x, r, a, true);
+        break;
+    case POD_FAULT_FAIL:
+        refused(x, r, a, false);
+        break;
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"
 #include "executor/pod_view.h"
@@ -89,6 +90,15 @@ void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_
     buf_fini(&note);
 }
 
+void exec_progress_fault(struct exec_run *r, struct str why)
+{
+    if (r->phase != PLAN_POD_NONE || (r->note && str_eq(why, str_from(r->note))))
+        return;
+    free(r->note);
+    r->note = alloc_text(why.at, utf8_whole(why, NOTE_MAX));
+    r->reworded = true;
+}
+
 /* --- telling it --- */
 
 static void on_told(void *ctx, const struct remote_answer *a)
@@ -140,7 +150,8 @@ static void tell(struct executor *x, struct exec_run *r)
     }
     id_format(r->job, job);
     snprintf(path, sizeof path, "/jobs/%.25s/progress", job);
-    buf_print(&note, "%s%s%s", exec_plan_pod_name(phase), *words ? ": " : "", words);
+    buf_print(&note, "%s%s%s", phase ? exec_plan_pod_name(phase) : "creating", *words ? ": " : "",
+              words);
     buf_print(&body, "{\"run\":%" PRId64, r->run);
     if (*r->token)
         buf_print(&body, ",\"token\":\"%s\"", r->token);

@@ -203,7 +203,9 @@ static void count(struct executor *x, enum plan_result result)
  * vain all the time. */
 static int64_t postponement(struct executor *x, const struct exec_run *r)
 {
-    uint32_t streak = r->plan.refusal == PLAN_DENIED ? x->access.denied : x->no_room_streak;
+    uint32_t streak = r->plan.refusal == PLAN_DENIED    ? x->access.denied
+                      : r->plan.refusal == PLAN_FAULTED ? x->access.faults
+                                                        : x->no_room_streak;
     int64_t ms =
         r->too_large ? POSTPONED_MAX_MS : POSTPONED_MIN_MS + POSTPONED_STEP_MS * (int64_t)streak;
     ms = ms < POSTPONED_MAX_MS ? ms : POSTPONED_MAX_MS;
@@ -218,7 +220,7 @@ static int64_t give_back(struct executor *x, const struct exec_run *r, struct bu
         buf_lit(members, ",\"message\":");
         json_write_string(members, str_from(why));
     }
-    bool refused = r->plan.refusal == PLAN_NO_ROOM || r->plan.refusal == PLAN_DENIED;
+    bool refused = r->plan.refusal != PLAN_ACCEPTED;
     return refused || r->plan.suspended ? postponement(x, r) : 0;
 }
 

@@ -66,6 +66,7 @@ void exec_runs_remove(struct executor *x, struct exec_run *r)
     free(r->namespace);
     free(r->pod_text);
     free(r->refusal);
+    free(r->fault);
     free(r->note);
     free(r);
     exec_wake(x);

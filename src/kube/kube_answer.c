@@ -40,6 +40,7 @@ bool kube_answer_is_passing(enum kube_answer_reason reason)
     case KUBE_ANSWER_LOST:
     case KUBE_ANSWER_TIMED_OUT:
     case KUBE_ANSWER_NO_CREDENTIALS:
+    case KUBE_ANSWER_NOT_READY:
         return true;
     default:
         return false;
@@ -177,11 +178,24 @@ static enum kube_answer_reason by_word(struct str word, long status)
     return by_code(status);
 }
 
+/* etcd will never take it. The same code also says that it is full, or busy. */
+static bool is_too_large(struct str message)
+{
+    return contains(message, "request is too large") || contains(message, "larger than max") ||
+           (contains(message, "ResourceExhausted") && !contains(message, "space exceeded") &&
+            !contains(message, "too many requests"));
+}
+
 /* What the API has no word of its own for, and is handled otherwise. */
 static enum kube_answer_reason refine(const struct kube_answer *out, struct str message)
 {
+    if (out->reason == KUBE_ANSWER_INTERNAL && is_too_large(message))
+        return KUBE_ANSWER_TOO_LARGE;
     if (out->reason != KUBE_ANSWER_FORBIDDEN)
         return out->reason;
+    /* The plugins of a server that has just started know nothing yet. */
+    if (contains(message, "not yet ready to handle request"))
+        return KUBE_ANSWER_NOT_READY;
     for (size_t i = 0; i < out->cause_count; i++)
         if (str_eq(out->causes[i].reason, STR("NamespaceTerminating")))
             return KUBE_ANSWER_NAMESPACE_TERMINATING;
@@ -191,7 +205,8 @@ static enum kube_answer_reason refine(const struct kube_answer *out, struct str 
     if (contains(message, "exceeded quota") || contains(message, "status unknown for quota"))
         return KUBE_ANSWER_QUOTA;
     /* Authorization names the user; admission, which comes after it, the object. */
-    bool about_object = out->name.len || contains(message, "\" is forbidden: ");
+    bool about_object = out->name.len || contains(message, "\" is forbidden: ") ||
+                        contains(message, " denied the request");
     return about_object && !contains(message, "is forbidden: User ") ? KUBE_ANSWER_ADMISSION
                                                                      : KUBE_ANSWER_FORBIDDEN;
 }
@@ -217,6 +232,7 @@ static void refuse(long status, struct str body, struct arena *a, struct kube_an
     if (read_status(body, a, &s, out).code != ERR_OK || !str_eq(s.kind, STR("Status"))) {
         out->kind = out->name = (struct str){0};
         out->cause_count = 0;
+        out->foreign = true;
         out->reason = by_code(status);
         out->message = describe(status, body, a);
         return;

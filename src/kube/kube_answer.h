@@ -31,6 +31,7 @@ struct kube_answer_cause {
 struct kube_answer {
     enum kube_answer_reason reason;
     long status;        /* of HTTP; 0: there is no answer */
+    bool foreign;       /* refused, and not by a Status: by something before an API server */
     struct str object;  /* OK: the body as it came */
     struct str message; /* not OK: a sentence on one line */
     /* Of a refusal: what it is about, if it says so ("pods" "x", or "namespaces" "y"). */

@@ -37,8 +37,10 @@ static void on_request(void *ctx, struct http_exchange *x, const struct http_req
     } else if (str_eq(path, STR("/health"))) {
         int status = p->user.health(p->ctx, &b, &type);
         http_reply(x, status, type, buf_view(&b), NULL);
+    } else if (str_eq(path, STR("/livez"))) {
+        http_reply(x, 200, type, STR("ok\n"), NULL);
     } else {
-        http_reply(x, 404, type, STR("there are /metrics and /health\n"), NULL);
+        http_reply(x, 404, type, STR("there are /metrics, /health and /livez\n"), NULL);
     }
     buf_fini(&b);
 }

@@ -2,9 +2,10 @@
 #ifndef NET_PROBES_H
 #define NET_PROBES_H
 
-/* A listener for what looks after a process: GET /health and GET /metrics, and nothing else.
- * Nothing is changed through it, what it tells is no secret, and who asks may know this machine by
- * any name: so it may listen on any address. Loop thread only. */
+/* A listener for what looks after a process: GET /health, GET /metrics and GET /livez, which says
+ * "ok" as long as the process answers, and nothing else. Nothing is changed through it, what it
+ * tells is no secret, and who asks may know this machine by any name: so it may listen on any
+ * address. Loop thread only. */
 
 #include <stdbool.h>
 #include <stdint.h>

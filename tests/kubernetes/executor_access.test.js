@@ -50,6 +50,9 @@ describe('an executor that may not create pods', { skip: onlyDouble }, () => {
             const health = async () => (await fetch(`${url}/health`)).json();
             await until(async () => (await health()).status === 'suspended', 'it is suspended');
             assert.match((await health()).reason, words);
+            assert.equal((await health()).can_create, false);
+            assert.equal((await fetch(`${url}/health`)).status, 503);
+            assert.equal((await fetch(`${url}/livez`)).status, 200);
             assert.match(await (await fetch(`${url}/metrics`)).text(), /^tenax_executor_suspended 1$/m);
             await executor.says(/may not create pods in namespace/);
             for (const id of jobs)
@@ -64,8 +67,25 @@ describe('an executor that may not create pods', { skip: onlyDouble }, () => {
                 assert.equal((await bed.status(id, 'completed')).attempts, 0);
             await until(async () => (await health()).status === 'ok', 'it is well');
             assert.equal((await health()).reason, undefined);
+            assert.equal((await health()).can_create, true);
             await executor.stop();
         });
+
+    it('is_told_so_before_a_job_has_to_find_out', async () => {
+        bed.double.faults.add({ match: { verb: 'create', resource: 'selfsubjectaccessreviews' }, raw: { code: 201,
+            type: 'application/json', text: JSON.stringify({ kind: 'SelfSubjectAccessReview',
+                apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec: {}, status: { allowed: false } }) } });
+        bed.double.faults.add({ match: { verb: 'create', resource: 'pods' }, raw: denials.a_missing_right(bed.namespace)[0] });
+        const executor = bed.executor().start();
+        await executor.says(/may not create pods in namespace/);
+        const { id } = await bed.enqueue(executor, pod(QUICK), { retry_limit: 0 });
+        await until(async () => JSON.stringify(await bed.server.get(`/jobs/${id}/explain`)).includes('grant it'),
+            'the explanation names what grants it');
+        assert.deepEqual(await bed.server.runs(id), []);
+        bed.double.faults.clear();
+        await bed.status(id, 'completed');
+        await executor.stop();
+    });
 
     it('what_admission_does_not_like_of_a_pod_stays_the_fault_of_the_pod', async () => {
         bed.double.faults.add({ match: { verb: 'create', resource: 'pods' }, raw: refusal(403, 'Forbidden',
@@ -78,6 +98,64 @@ describe('an executor that may not create pods', { skip: onlyDouble }, () => {
         bed.double.faults.clear();
         await executor.stop();
     });
+});
+
+describe('a cluster that fails to create pods', { skip: onlyDouble }, () => {
+    const bed = useBed();
+    const status = (code, reason, message) => refusal(code, reason, message);
+    const failing = {
+        a_webhook_is_away: status(500, 'InternalError', 'Internal error occurred: failed calling webhook "v.example.org": ' +
+            'no endpoints available for service "validator"'),
+        it_is_asked_too_often: status(429, 'TooManyRequests', 'the server has received too many requests'),
+        it_is_unavailable: status(503, 'ServiceUnavailable', 'apiserver is shutting down'),
+        a_quota_is_always_in_conflict: status(409, 'Conflict', 'Operation cannot be fulfilled on resourcequotas "compute"'),
+        its_admission_is_not_ready: status(403, 'Forbidden', 'pods "x" is forbidden: not yet ready to handle request'),
+    };
+
+    for (const [what, raw] of Object.entries(failing))
+        it(`because_${what}_gives_back_its_jobs_uncharged_and_says_so`, async () => {
+            const words = JSON.parse(raw.text).message.slice(-20);
+            bed.double.faults.add({ match: { verb: 'create', resource: 'pods' }, raw });
+            const executor = bed.executor({ args: ['--metrics-port', '0'] });
+            const ids = [];
+            for (let i = 0; i < 3; i++)
+                ids.push((await bed.enqueue(executor, pod(QUICK), { retry_limit: 0 })).id);
+            executor.start();
+            await executor.says(/metrics on (http:\S+)\/metrics/);
+            const url = /metrics on (http:\S+)\/metrics/.exec(executor.stderr)[1];
+            for (const id of ids)
+                await until(async () => (await bed.server.runs(id))[0]?.outcome === 'returned', 'it was given back');
+            assert.match((await bed.run(ids[0])).reason, /failed to create pod .* 4 times/);
+            await until(async () => (await (await fetch(`${url}/health`)).json()).status === 'suspended', 'it takes no more');
+            await until(async () => JSON.stringify(await bed.server.get(`/jobs/${ids[0]}/explain`)).includes(
+                JSON.stringify(words).slice(1, -1)), 'the explanation has the words');
+            assert.match(await (await fetch(`${url}/metrics`)).text(), /^tenax_executor_pods_faulted_total [1-9]/m);
+            bed.double.faults.clear();
+            for (const id of ids)
+                assert.equal((await bed.status(id, 'completed')).attempts, 0);
+            await executor.stop();
+        });
+
+    const never = {
+        etcd_never_takes: status(500, '', 'etcdserver: request is too large'),
+        is_too_large: { code: 413, type: 'text/html', text: '<html>413 Request Entity Too Large</html>' },
+        no_quota_could_ever_have: status(403, 'Forbidden', 'pods "x" is forbidden: exceeded quota: compute, ' +
+            'requested: requests.memory=64Gi, used: requests.memory=0, limited: requests.memory=10Gi'),
+        a_webhook_denies: status(403, 'Forbidden', 'admission webhook "v.example.org" denied the request: too large'),
+    };
+    for (const [what, raw] of Object.entries(never))
+        it(`a_pod_that_${what}_is_final_with_the_words`, async () => {
+            bed.double.faults.add({ match: { verb: 'create', resource: 'pods' }, raw });
+            const executor = bed.executor().start();
+            const { id } = await bed.enqueue(executor, pod(QUICK), { retry_limit: 5 });
+            const job = await bed.status(id, 'dead');
+            assert.equal(job.resolution, 'failed');
+            const run = await bed.run(id);
+            assert.match(run.message, /too large|413|64Gi/i);
+            assert.equal(run.culprit, 'input');
+            bed.double.faults.clear();
+            await executor.stop();
+        });
 });
 
 describe('an executor that is gone for good', { skip: onlyDouble }, () => {
