@@ -69,6 +69,24 @@ static struct err read_key(const struct api_request *r, const struct idempotency
 
 _Static_assert(IDEMPOTENCY_DIGEST == MAC_BYTES, "a request is known by its MAC");
 
+/* What a request asks for. It is refused, unless it is repeated, by a setting that may have been
+ * another one when it came first. */
+struct wanted {
+    const struct idempotency *once; /* or NULL */
+    struct enqueue *specs;
+    size_t count;
+    struct err refused; /* or none */
+};
+
+/* Whether a field that is not known is passed over is a setting. */
+static bool may_have_been_taken(struct api *a, const struct wanted *w, const struct err *err)
+{
+    if (!w->once || err->code != ERR_UNKNOWN_FIELD || !a->strict)
+        return false;
+    a->strict = false;
+    return true;
+}
+
 /* Jobs without a trace of their own are of that of the request. */
 static void add_trace(const struct http_request *req, struct enqueue *specs, size_t count)
 {
@@ -84,25 +102,23 @@ static void add_trace(const struct http_request *req, struct enqueue *specs, siz
     }
 }
 
-static void submit(struct api *a, const struct api_request *r, struct enqueue *specs, size_t count,
+static void submit(struct api *a, const struct api_request *r, const struct wanted *w,
                    reply_fn done)
 {
     struct command c = {.kind = CMD_ENQUEUE, .done = done, .ctx = api_call(a, r)};
-    struct err err = read_key(r, &c.enqueue.once);
-    if (err.code == ERR_OK)
-        err = api_own_names(r, specs, count);
-    if (err.code != ERR_OK) {
-        api_reply_error(r->x, &err, NULL);
-        return;
-    }
-    add_trace(r->http, specs, count);
+    struct err refused = w->refused;
+    if (refused.code == ERR_OK)
+        refused = api_own_names(r, w->specs, w->count);
+    add_trace(r->http, w->specs, w->count);
     const struct enqueue_quota quota = api_quota(r);
     if (r->token && (!quota.operates || token_has_quota(&r->token->quota)))
         c.enqueue.quota = &quota;
-    for (size_t i = 0; i < count; i++)
-        specs[i].options.maker = quota.maker;
-    c.enqueue.specs = specs;
-    c.enqueue.count = count;
+    for (size_t i = 0; i < w->count; i++)
+        w->specs[i].options.maker = quota.maker;
+    c.enqueue.specs = w->specs;
+    c.enqueue.count = w->count;
+    c.enqueue.once = w->once;
+    c.enqueue.refused = refused.code == ERR_OK ? NULL : &refused;
     api_send(a, r, &c);
 }
 
@@ -149,13 +165,20 @@ struct err api_read_job(const struct api *a, struct str body, struct arena *aren
 void api_enqueue(struct api *a, const struct api_request *r)
 {
     struct enqueue spec;
-    struct err err = decode_one(a, r->http, &spec);
+    struct wanted w = {.specs = &spec, .count = 1};
+    struct err err = read_key(r, &w.once);
+    if (err.code == ERR_OK)
+        err = decode_one(a, r->http, &spec);
+    if (may_have_been_taken(a, &w, &err)) {
+        w.refused = err;
+        err = decode_one(a, r->http, &spec);
+    }
     if (err.code == ERR_OK)
         err = api_may_enqueue(r, &spec);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else
-        submit(a, r, &spec, 1, on_enqueued);
+        submit(a, r, &w, on_enqueued);
 }
 
 /* --- many --- */
@@ -240,16 +263,30 @@ static void on_enqueued_many(void *ctx, const struct reply *r)
     answer(ctx, r, added, &api_enqueued_jobs_shape, r);
 }
 
+static struct err decode_many(struct api *a, const struct http_request *req, struct specs *specs)
+{
+    *specs = (struct specs){.api = a};
+    TRY(api_decode_body(a, req, bulk_table, COUNT(bulk_table), false, specs));
+    return check_batched(specs);
+}
+
 void api_enqueue_bulk(struct api *a, const struct api_request *r)
 {
-    struct specs specs = {.api = a};
-    struct err err = api_decode_body(a, r->http, bulk_table, COUNT(bulk_table), false, &specs);
+    struct specs specs;
+    struct wanted w = {0};
+    struct err err = read_key(r, &w.once);
     if (err.code == ERR_OK)
-        err = check_batched(&specs);
+        err = decode_many(a, r->http, &specs);
+    if (may_have_been_taken(a, &w, &err)) {
+        w.refused = err;
+        err = decode_many(a, r->http, &specs);
+    }
     if (err.code == ERR_OK)
         err = may_enqueue(r, &specs);
+    w.specs = specs.at;
+    w.count = specs.count;
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else
-        submit(a, r, specs.at, specs.count, on_enqueued_many);
+        submit(a, r, &w, on_enqueued_many);
 }

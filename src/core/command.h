@@ -454,6 +454,7 @@ struct command {
             size_t count;
             const struct idempotency *once;    /* or NULL: it may not be repeated */
             const struct enqueue_quota *quota; /* or NULL; valid during the call */
+            const struct err *refused; /* or NULL: why it may only be repeated, not carried out */
         } enqueue;
         struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* createTask: a definition becomes a job. Repeating it with an equal definition is answered as the
- * first time. */
+ * first time, even if the task could not be created any more: its deadline may have passed, or what
+ * it depends on be gone. So whatever depends on the time or on the state of the server is refused
+ * only after a look at the task of that id. */
 
 #include "base/array.h"
 #include "base/must.h"
@@ -15,6 +17,9 @@ struct creation {
     struct tc_definition definition;
     struct str payload; /* of the job */
     struct enqueue spec;
+    struct err refused; /* why it cannot be created now */
+    bool in_words;      /* they are the answer's, with code */
+    enum tc_code code;
 };
 
 static struct str priority_text(int priority)
@@ -90,18 +95,47 @@ static bool is_same(struct str a, struct str b, struct arena *mem)
     return str_eq(a, b) || (b.len <= COMPARED_MAX && a.len <= COMPARED_MAX && json_same(a, b, mem));
 }
 
+static bool is_same_task(const struct creation *n, const struct tc_task *t, struct arena *mem)
+{
+    return tc_priority_of_job(t->job.state.priority) == n->definition.priority &&
+           is_same(t->job.payload, n->payload, mem);
+}
+
 static void compare(struct tc_call *c, const struct tc_task *t)
 {
     const struct creation *n = c->state;
-    bool same = tc_priority_of_job(t->job.state.priority) == n->definition.priority &&
-                is_same(t->job.payload, n->payload, c->arena);
-    if (same)
+    if (is_same_task(n, t, c->arena))
         tc_task_reply(c, t);
     else
         tc_fail(c, TC_REQUEST_CONFLICT,
                 "taskId `%.*s` already used by another task.\nThis could be the result of faulty "
                 "idempotency!",
                 STR_ARG(n->task_id));
+}
+
+/* Another task of that id does not matter: this one could not be created under any. */
+static void compare_or_refuse(struct tc_call *c, const struct tc_task *t)
+{
+    const struct creation *n = c->state;
+    if (t && is_same_task(n, t, c->arena))
+        tc_task_reply(c, t);
+    else if (n->in_words)
+        tc_fail(c, n->code, "%s", n->refused.msg);
+    else
+        tc_fail_err(c, &n->refused);
+}
+
+static void refuse_by(struct creation *n, const struct err *why)
+{
+    n->refused = *why;
+    tc_task_find(n->call, n->task_id, compare_or_refuse);
+}
+
+static void refuse(struct creation *n, enum tc_code code, struct err why)
+{
+    n->in_words = true;
+    n->code = code;
+    refuse_by(n, &why);
 }
 
 /* --- adding it --- */
@@ -122,15 +156,18 @@ static void on_enqueued(void *ctx, const struct reply *r)
     struct tc_call *c = n->call;
     const struct tc_definition *d = &n->definition;
     if (r->err.code == ERR_GROUP_SEALED)
-        tc_fail(c, TC_REQUEST_CONFLICT,
-                "Task group `%.*s` is sealed and does not accept new tasks.",
-                STR_ARG(d->task_group_id));
+        refuse(n, TC_REQUEST_CONFLICT,
+               err_make(ERR_GROUP_SEALED,
+                        "Task group `%.*s` is sealed and does not accept new tasks.",
+                        STR_ARG(d->task_group_id)));
     else if (r->err.code == ERR_CONFLICT)
-        tc_fail(c, TC_REQUEST_CONFLICT,
-                "Task group `%.*s` already contains a task with another schedulerId than `%.*s`.",
-                STR_ARG(d->task_group_id), STR_ARG(d->scheduler_id));
+        refuse(n, TC_REQUEST_CONFLICT,
+               err_make(ERR_CONFLICT,
+                        "Task group `%.*s` already contains a task with another schedulerId than "
+                        "`%.*s`.",
+                        STR_ARG(d->task_group_id), STR_ARG(d->scheduler_id)));
     else if (r->err.code != ERR_OK)
-        tc_fail_err(c, &r->err);
+        refuse_by(n, &r->err);
     else if (r->enqueued[0].duplicate)
         tc_task_read(c, n->task_id, compare);
     else
@@ -161,17 +198,18 @@ static void on_found(void *ctx, const struct reply *r)
     struct creation *n = ctx;
     struct str ids;
     if (r->err.code == ERR_NOT_FOUND) {
-        tc_fail(n->call, TC_INPUT_ERROR, "task.dependencies: %s", tc_task_words(n->call, &r->err));
+        refuse(n, TC_INPUT_ERROR,
+               err_make(ERR_NOT_FOUND, "task.dependencies: %s", tc_task_words(n->call, &r->err)));
         return;
     }
     if (r->err.code != ERR_OK) {
-        tc_fail_err(n->call, &r->err);
+        refuse_by(n, &r->err);
         return;
     }
     /* To find them may have taken until after its end: no worker should get it then. */
     instant now = n->call->tc->settings.now(n->call->tc->settings.ctx);
     if (n->definition.deadline_at.ms <= now.ms) {
-        tc_fail(n->call, TC_INPUT_ERROR, "`deadline` cannot be in the past");
+        refuse(n, TC_INPUT_ERROR, err_make(ERR_BAD_VALUE, "`deadline` cannot be in the past"));
         return;
     }
     ids = depend_new(n->call->arena, r->count);
@@ -211,7 +249,7 @@ void tc_create_task(struct tc_call *c)
     c->state = n;
     struct err err = tc_definition_read(c->body, c->arena, &n->definition);
     if (err.code == ERR_OK)
-        err = tc_definition_complete(&n->definition, n->task_id, c->now, c->arena);
+        err = tc_definition_complete(&n->definition, n->task_id, c->arena);
     if (err.code == ERR_OK)
         err = check_scopes(&n->definition.scopes);
     if (err.code != ERR_OK) {
@@ -224,5 +262,9 @@ void tc_create_task(struct tc_call *c)
     n->payload = arena_copy(c->arena, buf_view(&payload));
     buf_fini(&payload);
     tc_definition_spec(&n->definition, n->task_id, n->payload, &n->spec);
-    find_dependencies(n);
+    err = tc_definition_in_time(&n->definition, c->now);
+    if (err.code == ERR_OK)
+        find_dependencies(n);
+    else
+        refuse(n, TC_INPUT_ERROR, err);
 }

@@ -197,19 +197,24 @@ static struct err read_times(struct tc_definition *d)
     return err_none();
 }
 
-static struct err check_times(const struct tc_definition *d, instant now)
+struct err tc_definition_in_time(const struct tc_definition *d, instant now)
 {
     if (d->created_at.ms < now.ms - DRIFT_MS)
         return err_make(ERR_BAD_VALUE, "`created` cannot be in the past (max 15min drift)");
     if (d->created_at.ms > now.ms + DRIFT_MS)
         return err_make(ERR_BAD_VALUE, "`created` cannot be in the future (max 15min drift)");
-    if (d->created_at.ms > d->deadline_at.ms)
-        return err_make(ERR_BAD_VALUE, "`deadline` cannot be earlier than `created`");
     if (d->deadline_at.ms < now.ms)
         return err_make(ERR_BAD_VALUE, "`deadline` cannot be in the past");
     if (d->deadline_at.ms - now.ms > DEADLINE_DAYS_MAX * DAY_MS + DRIFT_MS)
         return err_make(ERR_BAD_VALUE, "`deadline` cannot be more than %d days into the future",
                         DEADLINE_DAYS_MAX);
+    return err_none();
+}
+
+static struct err check_order(const struct tc_definition *d)
+{
+    if (d->created_at.ms > d->deadline_at.ms)
+        return err_make(ERR_BAD_VALUE, "`deadline` cannot be earlier than `created`");
     if (d->deadline_at.ms > d->expires_at.ms)
         return err_make(ERR_BAD_VALUE, "`expires` cannot be before `deadline`");
     if (d->expires_at.ms > INSTANT_MAX_MS)
@@ -227,8 +232,7 @@ static struct err check_scopes(const struct tc_definition *d)
     return err_none();
 }
 
-struct err tc_definition_complete(struct tc_definition *d, struct str task_id, instant now,
-                                  struct arena *a)
+struct err tc_definition_complete(struct tc_definition *d, struct str task_id, struct arena *a)
 {
     TRY(complete_queue(d, a));
     if (d->dependencies.count > TC_DEPENDENCIES_MAX)
@@ -238,7 +242,7 @@ struct err tc_definition_complete(struct tc_definition *d, struct str task_id, i
     if (d->task_group_id.len == 0)
         d->task_group_id = task_id;
     TRY(read_times(d));
-    TRY(check_times(d, now));
+    TRY(check_order(d));
     /* As they are answered: a repeated request may spell them otherwise. */
     d->created = spelt(d->created_at, a);
     d->deadline = spelt(d->deadline_at, a);

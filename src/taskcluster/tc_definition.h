@@ -60,7 +60,9 @@ NODISCARD struct err tc_definition_read(struct str json, struct arena *a, struct
 /* Fills in what follows from the rest and the task's id, and checks what no schema can say.
  * ERR_BAD_VALUE with Taskcluster's words. */
 NODISCARD struct err tc_definition_complete(struct tc_definition *d, struct str task_id,
-                                            instant now, struct arena *a);
+                                            struct arena *a);
+/* Whether a complete definition may become a new task at this time. ERR_BAD_VALUE likewise. */
+NODISCARD struct err tc_definition_in_time(const struct tc_definition *d, instant now);
 /* The two parts of "provisioner/worker-type"; without a slash the second is empty. */
 void tc_queue_split(struct str task_queue_id, struct str *provisioner, struct str *worker_type);
 /* `,"name":"…"`: a member of an answer, as the reference writes times. */

@@ -4,8 +4,10 @@
 // Enqueues with an Idempotency-Key: repeated, they are answered as the first time and add nothing.
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
 const { describe, it } = require('node:test');
-const { Server, assertError, queueName, run, until, useServer } = require('./harness');
+const { Server, assertError, makeDir, queueName, run, until, useServer } = require('./harness');
 const { guarded } = require('./access');
 const { pack } = require('./msgpack');
 
@@ -196,6 +198,110 @@ describe('an answer of which only the ids are kept', () => {
         assert.equal(again.json.as_requested, true);
         assert.equal(await count(server, body.queue), 0);
     });
+});
+
+// Requests that were carried out, and what makes the server refuse them from then on. Each is sent
+// again with its key, and with another one.
+describe('a repetition of what would be refused by now', () => {
+    const REFUSED = {
+        by_a_group_that_is_sealed: {
+            fields: { group: 'g' }, by: (s) => s.post('/groups/g/seal'), status: 409,
+        },
+        by_a_gang_that_is_complete: { fields: { gang: { id: 'one', cardinality: 1 } }, status: 422 },
+        by_a_policy_that_is_deleted: {
+            before: (s) => s.request('PUT', '/retry-policies/p', {
+                apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'p' },
+                spec: { rules: [{ action: 'Retry', onConditions: ['Evicted'] }] },
+            }),
+            fields: { retry_policies: ['p'] }, by: (s) => s.delete('/retry-policies/p'), status: 422,
+        },
+        by_a_budget_that_is_deleted: {
+            before: (s) => s.post('/budgets/b', { allocation: 5, strategy: { type: 'while_in_flight' } }),
+            fields: { budgets: [{ key: 'b' }] },
+            by: async (s, job) => {
+                await s.delete(`/jobs/${job.id}`);
+                return s.delete('/budgets/b');
+            },
+            status: 422,
+        },
+        by_a_job_that_is_gone: {
+            before: async (s, fields) => {
+                fields.depends_on = [(await s.enqueue({ queue: 'first' })).id];
+            },
+            fields: {}, by: (s, job, fields) => s.delete(`/jobs/${fields.depends_on[0]}`), status: 422,
+        },
+        by_strictness: { fields: { nonsense: 1 }, settings: 'strict: true\n', status: 400 },
+        by_a_full_disk: { fields: {}, settings: 'min-free-space: 9000000GiB\n', status: 507 },
+    };
+
+    for (const [name, { before, fields, by, settings, status }] of Object.entries(REFUSED)) {
+        for (const [target, bytes] of [['/jobs', '0'], ['/jobs/bulk', '1MiB']]) {
+            it(`${name}_is_answered_with_${bytes}_kept_of_${target}`, async (t) => {
+                const { server, change } = await configured(t, `idempotency-bytes: ${bytes}\n`);
+                const more = { ...fields };
+                assert.ok(!((await before?.(server, more))?.status >= 300));
+                const [key, job] = [newKey(), specOf(more)];
+                const body = target === '/jobs' ? job : { jobs: [job] };
+                const first = await post(server, body, key, target);
+                assert.equal(first.status, 201, first.text);
+                const made = first.json.jobs?.[0] ?? first.json;
+                const res = await by?.(server, made, more);
+                assert.ok(!(res?.status >= 300), res?.text);
+                if (settings)
+                    await change(settings);
+                const again = await post(server, body, key, target);
+                assert.equal(again.status, 201, again.text);
+                assert.equal(again.headers['idempotent-replayed'], 'true');
+                assert.equal((again.json.jobs?.[0] ?? again.json).id, made.id);
+                const other = await post(server, body, newKey(), target);
+                assert.equal(other.status, status, other.text);
+            });
+        }
+    }
+
+    it('by_nothing_but_a_retention_that_ended_is_answered', async (t) => {
+        const { server, change } = await configured(t, 'idempotency-retention: 1h\n');
+        const [key, body] = [newKey(), specOf()];
+        const first = await post(server, body, key);
+        await change('idempotency-retention: 0\n');
+        assertReplayed(await post(server, body, key), first);
+        const other = newKey();
+        await post(server, body, other);
+        assert.ok(!('idempotent-replayed' in (await post(server, body, other)).headers));
+    });
+
+    it('by_its_own_times_or_a_paused_queue_is_answered', async (t) => {
+        const { server } = await configured(t, '');
+        const soon = Date.now() + 150;
+        const body = specOf({ ready_at: soon, deadline: soon });
+        const key = newKey();
+        const first = await post(server, body, key);
+        assert.equal(first.status, 201, first.text);
+        await server.request('PUT', `/queues/${body.queue}`, { paused: true, concurrency: 1 });
+        await until(async () => (await server.job(first.json.id)).status === 'dead');
+        assertReplayed(await post(server, body, key), first);
+        assert.equal(await count(server, body.queue), 1);
+    });
+
+    async function configured(t, text) {
+        const dir = makeDir();
+        const file = path.join(dir, 'tenax.yaml');
+        const base = `log-level: info\nheartbeat-interval: 20ms\n${text}`;
+        fs.writeFileSync(file, base);
+        const server = new Server({ args: ['--config', file] });
+        await server.start();
+        t.after(() => server.clean());
+        t.after(() => fs.rmSync(dir, { recursive: true, force: true }));
+        const change = async (settings) => {
+            const [key] = settings.split(':');
+            const kept = base.split('\n').filter((line) => !line.startsWith(key)).join('\n');
+            fs.writeFileSync(file, kept + settings);
+            const from = server.stderr.length;
+            server.child.kill('SIGHUP');
+            await until(() => /has been read again/.test(server.stderr.slice(from)), 'it is read');
+        };
+        return { server, change };
+    }
 });
 
 describe('the memory of idempotency keys', () => {

@@ -118,6 +118,30 @@ describe('createTask', () => {
             'RequestConflict', /already used by another task/);
     });
 
+    it('is_repeated_though_its_group_is_sealed', async () => {
+        const queue = await server.queue();
+        const id = await slugid();
+        const task = definition({ schedulerId: 's' });
+        await queue.createTask(id, task);
+        await queue.sealTaskGroup(id);
+        assert.equal((await queue.createTask(id, task)).status.state, 'pending');
+        await assertRefused(queue.createTask(await slugid(), { ...task, taskGroupId: id }), 409,
+            'RequestConflict', /is sealed/);
+    });
+
+    it('is_repeated_though_what_it_depends_on_is_gone', async () => {
+        const queue = await server.queue();
+        const [first, id] = [await slugid(), await slugid()];
+        await queue.createTask(first, definition());
+        const task = definition({ dependencies: [first] });
+        await queue.createTask(id, task);
+        const { json } = await server.get(`/jobs/alias:${first}`);
+        assert.equal((await server.delete(`/jobs/${json.id}`)).status, 204);
+        assert.equal((await queue.createTask(id, task)).status.taskId, id);
+        await assertRefused(queue.createTask(await slugid(), task), 400, 'InputError',
+            /there is no task/);
+    });
+
     it('names_the_member_that_breaks_the_schema', async () => {
         const queue = await server.queue();
         const wrong = [

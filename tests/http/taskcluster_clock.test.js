@@ -204,6 +204,16 @@ describe('a deadline', () => {
             /`deadline` cannot be in the past|`created` cannot be in the past/);
     });
 
+    it('does_not_keep_a_createTask_from_being_repeated', async () => {
+        const { queue, id, task } = await server.task();
+        server.pass(untilThen(task.deadline) + SECOND);
+        const { status } = await queue.createTask(id, task);
+        assert.equal(status.state, 'exception');
+        assert.equal(status.runs.at(-1).reasonResolved, 'deadline-exceeded');
+        await assertRefused(queue.createTask(id, { ...task, payload: { other: 1 } }), 400,
+            'InputError', /cannot be in the past/);
+    });
+
     it('outlives_a_server_that_was_down_meanwhile', async () => {
         const { id, task } = await server.running();
         await server.signal('SIGKILL');

@@ -198,25 +198,33 @@ bool embedded_is_about_many(enum command_kind kind)
     return rows[kind].handle == embedded_scan;
 }
 
+/* Whether an earlier answer can be read. What it says is durable, or becomes so before it leaves.
+ */
+static bool can_repeat(const struct embedded *b, const struct command *c)
+{
+    return c->kind == CMD_ENQUEUE && !b->blind && b->health != HEALTH_FAILED &&
+           !b->clock.reset_done;
+}
+
 void embedded_submit(struct backend *base, const struct command *c)
 {
     struct embedded *b = (struct embedded *)base;
     struct command known;
     embedded_refresh_now(b);
     struct err refused = refuse(b, c);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE && c->enqueue.refused)
+        refused = *c->enqueue.refused;
     if (refused.code == ERR_OK && (c->alias.len || c->reach.count)) {
         known = *c;
         c = &known;
     }
     if (refused.code == ERR_OK && c->alias.len)
         refused = resolve(b, &known);
-    bool stores = refused.code == ERR_OK;
     if (refused.code == ERR_OK && c->reach.count)
         refused = embedded_reach_check(b, &known);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE && c->enqueue.quota)
         refused = embedded_quota_check(b, c);
-    if (refused.code != ERR_OK && stores && c->kind == CMD_ENQUEUE &&
-        embedded_idempotency_answer(b, c))
+    if (refused.code != ERR_OK && can_repeat(b, c) && embedded_idempotency_answer(b, c))
         return; /* it was let in when it came first */
     if (refused.code == ERR_OK)
         start(b, c);

@@ -2,9 +2,10 @@
 
 /* Enqueues that may be repeated (core/idempotency.h). What one was answered is an entry beside
  * those of front ends, in the batch that adds its jobs: either both are there after a crash or
- * neither. It is looked for when a request comes, before anything could refuse it, and again when
- * one that took several turns is about to be applied, because the same request may have come a
- * second time meanwhile.
+ * neither. It is looked for when a request comes, before anything could refuse it that has changed
+ * since the first time, and again when one that took several turns is about to be applied, because
+ * the same request may have come a second time meanwhile. A retention that is shorter by now, or 0,
+ * does not matter: each answer is kept for as long as was said when it was given.
  *
  * Of old answers little more than the ids of the jobs is kept (embedded_answers.c). The rest is
  * made of the request, which is the same, as its digest proves: that gives a job that was added as
@@ -19,11 +20,6 @@
 
 /* Jobs of one answer that are read again, which takes some milliseconds. */
 #define READ_AGAIN_MAX 1000
-
-static bool is_on(const struct embedded *b, const struct idempotency *once)
-{
-    return once && b->settings.idempotency_retention.ms > 0;
-}
 
 static struct err key_reused(void)
 {
@@ -132,7 +128,7 @@ static struct err find(struct embedded *b, const struct command *c, struct reply
 
 bool embedded_idempotency_answer(struct embedded *b, const struct command *c)
 {
-    if (!is_on(b, c->enqueue.once))
+    if (!c->enqueue.once)
         return false;
     struct reply r = {0};
     bool found = false;
@@ -150,7 +146,7 @@ bool embedded_idempotency_answer(struct embedded *b, const struct command *c)
 void embedded_idempotency_keep(struct embedded *b, const struct idempotency *once,
                                const struct reply *r)
 {
-    if (!is_on(b, once))
+    if (!once || b->settings.idempotency_retention.ms <= 0)
         return;
     struct arena scratch = {0};
     struct record_answer answer = {.jobs = r->enqueued, .count = r->count};
