@@ -206,7 +206,8 @@ void rights_markdown(struct buf *b)
                                          [RIGHTS_QUEUE] = "Taskcluster's queue",
                                          [RIGHTS_OBJECT] = "Taskcluster's object service",
                                          [RIGHTS_AUTH] = "Taskcluster's auth service",
-                                         [RIGHTS_PURGE] = "Taskcluster's purge-cache service"};
+                                         [RIGHTS_PURGE] = "Taskcluster's purge-cache service",
+                                         [RIGHTS_INDEX] = "Taskcluster's index service"};
     write_roles(b);
     buf_lit(b, "\n## Names that senders share\n\n");
     shared_names_markdown(b);

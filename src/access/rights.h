@@ -33,6 +33,7 @@ enum rights_front {
     RIGHTS_OBJECT,
     RIGHTS_AUTH,
     RIGHTS_PURGE,
+    RIGHTS_INDEX,
     RIGHTS_FRONTS
 };
 

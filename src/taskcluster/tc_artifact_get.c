@@ -17,6 +17,7 @@
 /* An artifact that is sought, and what is done with it. */
 struct seek {
     struct tc_call *call;
+    struct str task_id, name;
     uint32_t run;
     bool follow; /* links */
     void (*then)(struct tc_call *c, const struct tc_artifact *artifact);
@@ -70,7 +71,7 @@ static void look(struct seek *s, struct str name)
     s->names[s->count++] = name;
     if (s->follow && !authorize(s))
         return;
-    struct err err = tc_artifact_key(tc_param(c, "taskId"), s->run, name, c->arena, &cmd.kv.key);
+    struct err err = tc_artifact_key(s->task_id, s->run, name, c->arena, &cmd.kv.key);
     if (err.code != ERR_OK)
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Artifact not found");
     else
@@ -87,7 +88,7 @@ static void look_at_latest(struct tc_call *c, const struct tc_task *t)
         return;
     }
     s->run = runs - 1;
-    look(s, tc_param(c, "name"));
+    look(s, s->name);
 }
 
 static bool has_run(const struct tc_call *c)
@@ -95,25 +96,39 @@ static bool has_run(const struct tc_call *c)
     return strstr(c->method->route.pattern, "{runId}");
 }
 
-static void seek(struct tc_call *c, bool follow,
-                 void (*then)(struct tc_call *c, const struct tc_artifact *artifact))
+static struct seek *seek_new(struct tc_call *c, bool follow,
+                             void (*then)(struct tc_call *c, const struct tc_artifact *artifact))
 {
     struct seek *s = ARENA_NEW(c->arena, struct seek);
     s->call = c;
     s->follow = follow;
     s->then = then;
     c->state = s;
-    if (has_run(c)) {
-        s->run = tc_param_run(c);
-        look(s, tc_param(c, "name"));
-        return;
-    }
+    return s;
+}
+
+static void seek_latest(struct seek *s)
+{
     /* Before it is said whether there is such a task. */
-    s->names[s->count++] = tc_param(c, "name");
-    if (follow && !authorize(s))
+    s->names[s->count++] = s->name;
+    if (s->follow && !authorize(s))
         return;
     s->count = 0;
-    tc_task_read(c, tc_param(c, "taskId"), look_at_latest);
+    tc_task_read(s->call, s->task_id, look_at_latest);
+}
+
+static void seek(struct tc_call *c, bool follow,
+                 void (*then)(struct tc_call *c, const struct tc_artifact *artifact))
+{
+    struct seek *s = seek_new(c, follow, then);
+    s->task_id = tc_param(c, "taskId");
+    s->name = tc_param(c, "name");
+    if (!has_run(c)) {
+        seek_latest(s);
+        return;
+    }
+    s->run = tc_param_run(c);
+    look(s, s->name);
 }
 
 /* --- answers --- */
@@ -123,7 +138,7 @@ static struct str object_name(struct tc_call *c, const struct tc_artifact *artif
 {
     const struct seek *s = c->state;
     struct str name;
-    struct err err = tc_object_name(tc_param(c, "taskId"), s->run, artifact->name, c->arena, &name);
+    struct err err = tc_object_name(s->task_id, s->run, artifact->name, c->arena, &name);
     must(err.code == ERR_OK);
     return name;
 }
@@ -187,12 +202,20 @@ void tc_get_artifact(struct tc_call *c)
     seek(c, true, redirect);
 }
 
+void tc_artifact_redirect(struct tc_call *c, struct str task_id, struct str name)
+{
+    struct seek *s = seek_new(c, true, redirect);
+    s->task_id = task_id;
+    s->name = name;
+    seek_latest(s);
+}
+
 static void write_object(struct buf *b, struct tc_call *c, const struct tc_artifact *artifact)
 {
     const struct seek *s = c->state;
     struct buf id = {0}, scope = {0};
     struct str name = object_name(c, artifact);
-    buf_print(&id, "artifact-download/%.*s/%u/%.*s", STR_ARG(tc_param(c, "taskId")), s->run,
+    buf_print(&id, "artifact-download/%.*s/%u/%.*s", STR_ARG(s->task_id), s->run,
               STR_ARG(artifact->name));
     buf_print(&scope, "object:download:%.*s", STR_ARG(name));
     buf_lit(b, "{\"storageType\":\"object\"");

@@ -3,6 +3,8 @@
 /* The identifiers of Taskcluster's queue, as its schemas and the parameters of its paths have
  * them. */
 
+#include <ctype.h>
+
 #include "base/array.h"
 #include "taskcluster/tc_internal.h"
 
@@ -88,6 +90,22 @@ static bool is_printable(struct str s)
     return s.len > 0;
 }
 
+/* "project.branch.latest": parts of these characters with dots between them. */
+static bool is_index_path(struct str s)
+{
+    bool part = false;
+    for (size_t i = 0; i < s.len; i++) {
+        bool dot = s.at[i] == '.';
+        if (dot ? !part : !isalnum((unsigned char)s.at[i]) && !strchr("_!~*'()%-", s.at[i]))
+            return false;
+        part = !dot;
+    }
+    return part && s.len <= 255;
+}
+
+#define INDEX_PATH                                                                                 \
+    "up to 255 characters: names of letters, digits and any of _!~*'()%-, with dots between them"
+
 bool tc_check_param(struct str name, struct str value, const char **must_be)
 {
     static const struct {
@@ -106,6 +124,8 @@ bool tc_check_param(struct str name, struct str value, const char **must_be)
         {"workerId", tc_is_identifier, "1 to 38 letters, digits, '-' and '_'"},
         {"runId", tc_is_run_id, "a whole number"},
         {"name", is_printable, "printable ASCII characters"},
+        {"indexPath", is_index_path, INDEX_PATH},
+        {"namespace", is_index_path, INDEX_PATH},
     };
     for (size_t i = 0; i < COUNT(params); i++) {
         if (!str_eq(name, str_from(params[i].name)))

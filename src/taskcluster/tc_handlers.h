@@ -36,6 +36,12 @@ void tc_claim_work(struct tc_call *c);
 void tc_claim_task(struct tc_call *c);
 void tc_reclaim_task(struct tc_call *c);
 
+/* --- tc_index.c --- */
+struct tc_task;
+/* Puts a completed task under the paths that its routes name, then answers with its status; false,
+ * and nothing was done, if no route is about the index. */
+bool tc_index_completed(struct tc_call *c, const struct tc_task *t);
+
 /* --- tc_report.c --- */
 void tc_report_completed(struct tc_call *c);
 void tc_report_failed(struct tc_call *c);
@@ -67,6 +73,8 @@ void tc_list_claimed(struct tc_call *c);
 void tc_create_artifact(struct tc_call *c);
 void tc_finish_artifact(struct tc_call *c);
 void tc_get_artifact(struct tc_call *c);
+/* Answers as getLatestArtifact does; the method's scopes are about a list of `names`. */
+void tc_artifact_redirect(struct tc_call *c, struct str task_id, struct str name);
 void tc_get_artifact_content(struct tc_call *c);
 void tc_get_artifact_info(struct tc_call *c);
 void tc_list_artifacts(struct tc_call *c);

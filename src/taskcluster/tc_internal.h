@@ -71,6 +71,10 @@ extern const struct tc_method tc_auth_methods[];
 extern const size_t tc_auth_method_count;
 extern const struct tc_method tc_purge_methods[];
 extern const size_t tc_purge_method_count;
+extern const struct tc_method tc_index_methods[];
+extern const size_t tc_index_method_count;
+/* `limit` and `continuationToken` (tc_page). */
+extern const struct tc_query tc_pages[];
 
 /* The services that there are. What workers and clients of the queue need around a task, and no
  * more: the rest of Taskcluster is answered with 404. */
@@ -81,7 +85,7 @@ struct tc_service {
     enum rights_front front;
     const struct route *(*route)(size_t i);
 };
-#define TC_APIS 4
+#define TC_APIS 5
 extern const struct tc_service tc_services[TC_APIS];
 
 struct tc_call {

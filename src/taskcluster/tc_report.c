@@ -24,9 +24,11 @@ static void after_report(struct tc_call *c, const struct err *err, const struct 
 {
     uint32_t index = tc_param_run(c);
     struct str id = t->job.options.alias;
-    if (err->code == ERR_OK || (index < t->run_count && was_made(t, index, c->state)))
-        tc_task_reply(c, t);
-    else if (index >= tc_task_runs(t))
+    const struct report *made = c->state;
+    if (err->code == ERR_OK || (index < t->run_count && was_made(t, index, made))) {
+        if (strcmp(made->state, "completed") != 0 || !tc_index_completed(c, t))
+            tc_task_reply(c, t);
+    } else if (index >= tc_task_runs(t))
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Run %u not found on task `%.*s`.", index, STR_ARG(id));
     else if (err->code == ERR_STALE || err->code == ERR_STALE_GANG ||
              err->code == ERR_NOT_IN_FLIGHT)

@@ -15,6 +15,7 @@ ROUTE(queue, tc_methods)
 ROUTE(object, tc_object_methods)
 ROUTE(auth, tc_auth_methods)
 ROUTE(purge, tc_purge_methods)
+ROUTE(index, tc_index_methods)
 
 const struct tc_service tc_services[TC_APIS] = {
     {TC_PREFIX, "queue", "Queue", "Tasks, their runs, workers and artifacts.", tc_methods,
@@ -25,6 +26,8 @@ const struct tc_service tc_services[TC_APIS] = {
      &tc_auth_method_count, RIGHTS_AUTH, auth_route},
     {"/api/purge-cache/v1", "purge-cache", "Purge Cache", "Caches that workers are to drop.",
      tc_purge_methods, &tc_purge_method_count, RIGHTS_PURGE, purge_route},
+    {"/api/index/v1", "index", "Index", "Tasks under names.", tc_index_methods,
+     &tc_index_method_count, RIGHTS_INDEX, index_route},
 };
 
 const struct operation **tc_operations_new(void)

@@ -11,7 +11,7 @@ const { RIGHTS, bearer, guarded, idOf, statusOf } = require('./access');
 const { client, definition, slugid, taskQueueId } = require('./taskcluster');
 
 const BASE = { queue: '/api/queue/v1', object: '/api/object/v1', auth: '/api/auth/v1',
-    'purge-cache': '/api/purge-cache/v1' };
+    'purge-cache': '/api/purge-cache/v1', index: '/api/index/v1' };
 const OPEN = ['ping', 'lbheartbeat', 'heartbeat', 'version'];
 
 // Which right a method needs, written here by hand.
@@ -35,13 +35,14 @@ const NEEDED = {
     },
     auth: { see: ['expandScopes', 'currentScopes'] },
     'purge-cache': { operate: ['purgeCache'], work: ['purgeRequests'] },
+    index: { payloads: ['findTask', 'findTasksAtIndex', 'listTasks', 'findArtifactFromTask'], work: ['insertTask'] },
 };
 // They are about a run: a worker needs what its claim gave.
 const OF_A_RUN = ['reclaimTask', 'reportCompleted', 'reportFailed', 'reportException', 'createArtifact',
     'finishArtifact'];
 
 const VALUES = { taskId: 'fN1SbArXTPSVFUUvaOlinQ', taskGroupId: 'fN1SbArXTPSVFUUvaOlinQ', runId: '0',
-    taskQueueId: 'prov/wt', workerPoolId: 'prov/wt', name: 'public/x', provisionerId: 'prov', workerType: 'wt', workerGroup: 'g',
+    taskQueueId: 'prov/wt', workerPoolId: 'prov/wt', name: 'public/x', indexPath: 'a.b', namespace: 'a.b', provisionerId: 'prov', workerType: 'wt', workerGroup: 'g',
     workerId: 'w' };
 
 function fill(route) {

@@ -18,6 +18,8 @@ const clients = [
     { ...of('pool'), scopes: ['purge-cache:prov/Type_1:cache', 'purge-cache:prov/Type_12:cache',
         'purge-cache:purge-requests::prov/*', 'queue:pending-count:prov/*',
         'queue:claimed-count:prov/a'] },
+    { ...of('reader'), scopes: ['index:find-task:a.*', 'index:list-tasks:a.*', 'index:insert-task:a.b',
+        'queue:get-artifact:public/*'] },
     { roleId: 'team:*', scopes: ['queue:cancel-task-in-project:<..>'] },
     { roleId: 'anonymous', scopes: ['queue:ping'] },
 ];
@@ -89,6 +91,118 @@ describe('purge-cache', () => {
             'InvalidRequestArguments', /workerPoolId/);
         await assertRefused((await service('PurgeCache', of('root'))).purgeCache('prov/a',
             { cacheName: 'x'.repeat(5000) }), 400, 'InputError', /name of a cache/);
+    });
+});
+
+describe('index', () => {
+    const expires = (ms = HOUR) => new Date(Date.now() + ms).toJSON();
+    const entry = (taskId, more = {}) => ({ taskId, rank: 0, data: {}, expires: expires(), ...more });
+    // A task that is running, and an index of all scopes.
+    async function running(fields) {
+        const queue = await server.queue(of('root'));
+        const id = await slugid();
+        await queue.createTask(id, definition(fields));
+        await queue.claimTask(id, 0, WORKER);
+        return { id, queue, index: await service('Index', of('root')) };
+    }
+    const many = async (who, indexes) => {
+        const { createClient } = await client; // of the reference: the package is older than the method
+        const { json } = await server.fetch('/references/index/v1/api.json');
+        const Index = createClient(json);
+        return new Index({ rootUrl: server.url(), retries: 0, credentials: of(who) }).findTasksAtIndex({ indexes });
+    };
+
+    it('keeps_the_task_of_the_highest_rank_and_of_equal_ones_the_last', async () => {
+        const { index } = await running();
+        const [a, b, c, d] = await Promise.all([slugid(), slugid(), slugid(), slugid()]);
+        const path = `ranks.${a.slice(0, 5)}`;
+        const first = entry(a, { rank: 1.5, data: { list: [1, '"', null] } });
+        assert.deepEqual(await index.insertTask(path, first), { namespace: path, ...first });
+        assert.equal((await index.insertTask(path, entry(b, { rank: 1.4 }))).taskId, a);
+        assert.deepEqual(await index.findTask(path), { namespace: path, ...first });
+        assert.equal((await index.insertTask(path, entry(c, { rank: 1.5 }))).taskId, c);
+        await Promise.all([1, 2, 3, 4, 5, 6].map((rank) => index.insertTask(path, entry(d, { rank: 10 * rank }))));
+        assert.equal((await index.findTask(path)).rank, 60);
+        await server.stop('SIGKILL');
+        await server.start();
+        assert.equal((await (await service('Index', of('root'))).findTask(path)).rank, 60);
+    });
+
+    it('indexes_completed_tasks_by_their_routes', async () => {
+        const name = (await slugid()).slice(0, 8);
+        const routes = [`index.done.${name}`, 'notify.none', `index.done.more.${name}`];
+        const extra = { index: { rank: 7, data: { sha: 'x' }, expires: expires(2 * HOUR) } };
+        const { id, queue, index } = await running({ routes, extra });
+        await assertRefused(index.findTask(`done.${name}`), 404, 'ResourceNotFound', /Indexed task not found/);
+        const answer = await queue.reportCompleted(id, 0);
+        assert.equal(answer.status.state, 'completed');
+        for (const path of [`done.${name}`, `done.more.${name}`])
+            assert.deepEqual(await index.findTask(path), { namespace: path, taskId: id, rank: 7, data: { sha: 'x' }, expires: extra.index.expires });
+        assert.equal((await queue.reportCompleted(id, 0)).status.state, 'completed'); // again: its answer was lost
+        const failed = await running({ routes: [`index.failed.${name}`] });
+        await failed.queue.reportFailed(failed.id, 0);
+        await assertRefused(index.findTask(`failed.${name}`), 404, 'ResourceNotFound');
+        const plain = await running({ routes: [`index.plain.${name}`], extra: { index: 'of another form' } });
+        await plain.queue.reportCompleted(plain.id, 0);
+        const found = await index.findTask(`plain.${name}`);
+        assert.deepEqual([found.taskId, found.rank, found.data], [plain.id, 0, {}]);
+        assert.equal(found.expires, (await plain.queue.task(plain.id)).expires);
+    });
+
+    it('finds_many_and_lists_those_directly_below', async () => {
+        const { index, id } = await running();
+        const top = `t${id.replace(/[^a-z]/gi, '')}`;
+        for (const path of ['a', 'b', 'b.c', 'bc'])
+            await index.insertTask(`${top}.${path}`, entry(id));
+        await index.insertTask(top, entry(id));
+        const names = ({ tasks }) => tasks.map((t) => t.namespace);
+        assert.deepEqual(names(await many('root', [`${top}.b.c`, `${top}.none`, 'no path', top])), [`${top}.b.c`, top]);
+        assert.deepEqual(await many('root', []), { tasks: [] });
+        assert.deepEqual(names(await index.listTasks(top, {})), [`${top}.a`, `${top}.b`, `${top}.bc`]);
+        assert.deepEqual(names(await index.listTasks(`${top}.b`, {})), [`${top}.b.c`]);
+        const page = await index.listTasks(top, { limit: 2 });
+        assert.equal(page.tasks.length, 2);
+        assert.deepEqual(names(await index.listTasks(top, { continuationToken: page.continuationToken })), [`${top}.bc`]);
+    });
+
+    it('leads_to_artifacts_and_forgets_what_has_expired', async () => {
+        const { id, queue, index } = await running();
+        const name = (await slugid()).slice(0, 8);
+        const artifact = { storageType: 'reference', url: 'https://example.org/x', contentType: 'text/plain', expires: expires() };
+        for (const of of ['public/x', 'private/x'])
+            await queue.createArtifact(id, 0, of, artifact);
+        await index.insertTask(`art.${name}`, entry(id));
+        const get = (path) => server.fetch(`/api/index/v1/task/art.${name}/artifacts/${path}`, { redirect: 'manual' });
+        assert.equal((await get('public/x')).status, 403); // anonymous has no such role here
+        const signed = async (who, path) => {
+            const api = await service('Index', of(who));
+            const url = api.buildSignedUrl(api.findArtifactFromTask, `art.${name}`, path);
+            return server.fetch(url.replace(server.url(), ''), { redirect: 'manual' });
+        };
+        const found = await signed('reader', 'public/x');
+        assert.equal(found.status, 303, found.text);
+        assert.equal(found.headers.get('location'), 'https://example.org/x');
+        assert.equal((await signed('reader', 'private/x')).status, 403);
+        assert.equal((await signed('root', 'public/none')).status, 404);
+        await index.insertTask(`art.${name}.old`, entry(id, { expires: expires(-1000) }));
+        await assertRefused(index.findTask(`art.${name}.old`), 404, 'ResourceNotFound');
+        assert.deepEqual((await many('root', [`art.${name}.old`])).tasks, []);
+    });
+
+    it('refuses_who_may_not_and_what_cannot_be', async () => {
+        const index = await service('Index', of('reader'));
+        const id = await slugid();
+        assert.equal((await index.insertTask('a.b', entry(id))).taskId, id);
+        await assertRefused(index.insertTask('a.c', entry(id)), 403, 'InsufficientScopes', /index:insert-task:a\.c/);
+        await assertRefused(index.findTask('b'), 403, 'InsufficientScopes');
+        await assertRefused(many('reader', ['a.b', 'b']), 403, 'InsufficientScopes', /index:find-task:b/);
+        await assertRefused(index.listTasks('b', {}), 403, 'InsufficientScopes');
+        const root = await service('Index', of('root'));
+        for (const path of ['a..b', '.a', 'a.', 'a b', 'x'.repeat(256)])
+            await assertRefused(root.findTask(path), 400, 'InvalidRequestArguments', /indexPath/);
+        await assertRefused(root.insertTask('a.d', entry('no id')), 400, 'InputValidationError', /taskId/);
+        await assertRefused(root.insertTask('a.d', entry(id, { data: { x: 'x'.repeat(33000) } })), 400, 'InputError', /data/);
+        await assertRefused(root.insertTask('a.d', entry(id, { more: 1 })), 400, 'InputValidationError', /more/);
     });
 });
 
