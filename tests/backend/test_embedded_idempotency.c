@@ -365,6 +365,62 @@ static void those_that_expire_at_once_become_brief_too(void **state)
     assert_int_equal(entries(y), AT_ONCE);
 }
 
+/* What an earlier version has left in place of the bytes that are counted; NULL: nothing. */
+static void restart_with_count(struct yard *y, const struct record_answers *count)
+{
+    struct batch b = {0};
+    struct record_key key = record_answers_key();
+    struct err err;
+    if (count)
+        record_put_answers(&b, count);
+    else
+        batch_delete(&b, record_key_view(&key));
+    y->below->commit(y->store, &b, true);
+    assert_true(store_reap(y->store, &err));
+    batch_fini(&b);
+    yard_restart(y);
+}
+
+static void those_of_an_earlier_version_are_counted(void **state)
+{
+    Y;
+    static struct answer answers[MANY];
+    fill_beyond(y, answers);
+    y->settings.idempotency_bytes = BOUND / 4;
+    restart_with_count(y, NULL);
+    yard_turn_after(y, 1);
+    yard_settle(y);
+    assert_true(whole_bytes(y) <= BOUND / 4);
+    /* One that was used in between has removed some, and counted nothing. */
+    restart_with_count(y, &(struct record_answers){.bytes = whole_bytes(y) + BOUND * 3 / 8});
+    yard_turn_after(y, 1);
+    yard_settle(y);
+    assert_int_equal(whole_bytes(y), 0);
+    /* Of those that come later all but the newest. */
+    ask(y, "later", 1);
+    uint64_t one = whole_bytes(y);
+    ask(y, "last", 1);
+    assert_int_equal(whole_bytes(y), one);
+}
+
+/* They come before those that were made brief last. */
+static void those_that_expire_sooner_become_brief_too(void **state)
+{
+    Y;
+    static struct answer answers[MANY];
+    char key[16];
+    fill_beyond(y, answers);
+    y->settings.idempotency_retention = (span){HOUR.ms / 2};
+    yard_restart(y);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "soon%d", i);
+        ask(y, key, 1);
+    }
+    yard_settle(y);
+    assert_true(whole_bytes(y) <= BOUND);
+    assert_int_equal(entries(y), 2 * MANY);
+}
+
 static void one_that_is_far_too_long_is_brief_from_the_start(void **state)
 {
     Y;
@@ -417,6 +473,8 @@ int main(void)
         ONCE(the_oldest_answers_become_brief_and_no_key_is_lost),
         ONCE(their_bytes_are_counted_over_restarts),
         ONCE(those_that_expire_at_once_become_brief_too),
+        ONCE(those_of_an_earlier_version_are_counted),
+        ONCE(those_that_expire_sooner_become_brief_too),
         ONCE(one_that_is_far_too_long_is_brief_from_the_start),
         ONCE(without_a_retention_keys_mean_nothing),
     };

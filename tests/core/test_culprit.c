@@ -90,6 +90,8 @@ static void exceptions_conditions_and_categories_tell(void **state)
                   .condition = CONDITION_UNSCHEDULABLE);
     ASSERT_FAILED(CULPRIT_NODE, "its failure category is node", .category = STR("node"),
                   .exit_code = 1);
+    ASSERT_FAILED(CULPRIT_DISRUPTION, "condition Evicted: its node put the pod out",
+                  .category = STR("job"), .condition = CONDITION_EVICTED);
     ASSERT_FAILED(CULPRIT_JOB, "it ended with exit code 1", .category = STR("nodes"),
                   .exit_code = 1);
 }
@@ -139,6 +141,11 @@ static void of_containers_the_first_that_failed_counts(void **state)
         {.name = STR("main"), .exit_code = 137, .condition = CONDITION_OOM_KILLED}};
     ASSERT_FAILED(CULPRIT_JOB, "condition OOMKilled: it used more memory than it may have",
                   .containers = killed, .container_count = 1);
+    const struct container_result evicted_later[] = {
+        {.name = STR("main"), .exit_code = 1},
+        {.name = STR("log"), .exit_code = 137, .condition = CONDITION_EVICTED}};
+    ASSERT_FAILED(CULPRIT_JOB, "it ended with exit code 1", .containers = evicted_later,
+                  .container_count = 2);
 }
 
 static void a_lease_that_ran_out_is_its_workers_fault_unless_the_server_was_away(void **state)

@@ -202,6 +202,42 @@ static void jobs_of_an_earlier_process_are_claimed_again_page_by_page(void **sta
     claim(t);
 }
 
+/* Its lease may be almost over. */
+static void an_adopted_job_is_renewed_at_once(void **state)
+{
+    struct holder_rig *t = *state;
+    char page[200], job[100], words[100];
+    snprintf(job, sizeof job, JOB("abcd"), holder_rig_id(1));
+    snprintf(page, sizeof page, "{\"jobs\":[{\"id\":\"%s\"}]}", holder_rig_id(1));
+    t->answers = (struct holder_answer[]){{NULL, 200, page}, {NULL, 200, job}, {0}};
+    holder_rig_start(t, &(struct holder_scope){.adopts = true});
+    holder_rig_turn(t, 0);
+    holder_rig_turn(t, 0);
+    snprintf(words, sizeof words, "POST /jobs/%s/renew", holder_rig_id(1));
+    holder_rig_assert(t, 2, words);
+    assert_true(holder_rig_has(t, 2, "\"token\":\"abcd\""));
+}
+
+/* A token may be read again meanwhile. */
+static void an_adoption_whose_sender_is_refused_begins_again(void **state)
+{
+    struct holder_rig *t = *state;
+    char page[200], job[100];
+    snprintf(job, sizeof job, JOB("abcd"), holder_rig_id(1));
+    snprintf(page, sizeof page, "{\"jobs\":[{\"id\":\"%s\"}]}", holder_rig_id(1));
+    t->answers = (struct holder_answer[]){{NULL, 200, page},
+                                          {NULL, 403, "{\"code\":\"x\",\"error\":\"y\"}"},
+                                          {NULL, 200, page},
+                                          {NULL, 200, job},
+                                          {0}};
+    holder_rig_start(t, &(struct holder_scope){.adopts = true});
+    holder_rig_turn(t, 0);
+    assert_false(holder_claims_have_adopted(t->claims));
+    holder_rig_turn(t, LEASE_MAX);
+    assert_int_equal(t->kept_count, 1);
+    assert_true(holder_claims_have_adopted(t->claims));
+}
+
 static void an_adoption_without_an_answer_begins_again_with_the_list(void **state)
 {
     struct holder_rig *t = *state;
@@ -261,6 +297,8 @@ int main(void)
         TEST(a_stop_has_the_claim_answered_and_asks_once_more_for_one_without_an_answer),
         TEST(a_claim_that_is_sent_once_more_is_given_up_without_an_answer),
         TEST(jobs_of_an_earlier_process_are_claimed_again_page_by_page),
+        TEST(an_adopted_job_is_renewed_at_once),
+        TEST(an_adoption_whose_sender_is_refused_begins_again),
         TEST(an_adoption_without_an_answer_begins_again_with_the_list),
         TEST(what_is_known_is_not_claimed_again),
         TEST(what_is_under_way_may_be_abandoned),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/when.h"
+#include "holder/renewals.h"
 
 #define STALE "{\"code\":\"stale_token\",\"error\":\"the run is over\"}"
 
@@ -53,6 +54,40 @@ static void a_renewal_without_an_answer_comes_again_after_a_pause(void **state)
     holder_rig_turn(t, 400);
     assert_int_equal(t->rig->served, 2);
     assert_int_equal(t->kept[0].lost, 0);
+}
+
+/* Those that are under way when the run is reported or dropped have nobody to be answered. */
+static void a_renewal_of_a_run_that_is_over_leaves_the_others_their_answers(void **state)
+{
+    struct holder_rig *t = begin(state);
+    for (int n = 1; n <= 3; n++)
+        holder_rig_hold(t, n);
+    t->answers = (struct holder_answer[]){{"/renew", HOLD, ""}, {0}};
+    t->next = (mono){0};
+    holder_turn(t->holder, when_after(when_mono(), (span){LEASE_MS / 3}), &t->next);
+    RIG_AWAIT(t->rig, t->rig->held_count == 1);
+    holder_rig_assert(t, 0, "POST /jobs/renew");
+    holder_runs_drop(t->kept[0].run);
+    rig_json(t->rig->held[0], 422,
+             "{\"jobs\":[{\"lease_expires_at\":1},{\"lease_expires_at\":1}," STALE "]}");
+    t->rig->held_count = 0;
+    RIG_AWAIT(t->rig, remote_count(t->server) == 0);
+    assert_int_equal(t->kept[1].lost, 0);
+    assert_int_equal(t->kept[2].lost, 1);
+}
+
+static void renewals_that_were_dropped_leave_room_for_others(void **state)
+{
+    struct holder_rig *t = begin(state);
+    for (size_t i = 0; i <= RENEWALS_ALONE_MAX; i++) {
+        struct kept *k = holder_rig_hold(t, 1);
+        t->next = (mono){0};
+        holder_turn(t->holder, when_after(when_mono(), (span){LEASE_MS / 3}), &t->next);
+        assert_int_equal(remote_count(t->server), 1);
+        holder_runs_drop(k->run);
+        t->kept_count = 0;
+        RIG_AWAIT(t->rig, remote_count(t->server) == 0);
+    }
 }
 
 /* --- reports --- */
@@ -198,6 +233,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(leases_that_are_due_are_renewed_together),
         TEST(a_renewal_without_an_answer_comes_again_after_a_pause),
+        TEST(a_renewal_of_a_run_that_is_over_leaves_the_others_their_answers),
+        TEST(renewals_that_were_dropped_leave_room_for_others),
         TEST(a_report_is_repeated_until_it_is_answered),
         TEST(the_lease_is_renewed_while_the_report_finds_no_answer),
         TEST(a_run_that_is_over_is_the_answer_to_its_report),

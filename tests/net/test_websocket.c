@@ -63,6 +63,7 @@ static int setup(void **state)
 {
     struct echo *e = calloc(1, sizeof *e);
     fixture_init(&e->f);
+    e->f.settings.idle_timeout = (span){3600000}; /* what ends must have another reason */
     struct err err = http_server_new(&e->f.loop, &e->f.settings, handle, e, &e->f.server);
     assert_int_equal(err.code, ERR_OK);
     *state = e;
