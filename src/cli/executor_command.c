@@ -23,7 +23,7 @@ struct executor_args {
     const char *kubeconfig, *context, *namespace, *prefix, *template, *name, *state_dir;
     const char *cpu_max, *memory_max, *metrics_host;
     int64_t pods_max, log_lines, metrics_port;
-    span scheduling, starting, lease, keep_succeeded, keep_failed;
+    span scheduling, starting, image_patience, lease, keep_succeeded, keep_failed;
     int mode, logs, log_level, log_format;
     bool insecure, check;
 };
@@ -64,6 +64,9 @@ static const struct option_def options[] = {
      .help = "how long a pod may wait for a node, from its creation; 0: for ever"},
     {"start-timeout", "DURATION", OPTION_SPAN, AT(starting), .def = "0",
      .help = "how long a pod that has a node may take to start; 0: for ever"},
+    {"image-patience", "DURATION", OPTION_SPAN, AT(image_patience), .def = "5m",
+     .help = "how long a registry that is away (5xx, time-outs) is waited for; an image that does "
+             "not exist or may not be had fails its pod at once"},
     {"verdict", "MODE", OPTION_CHOICE, AT(mode), .choices = "by-node|pending-is-healthy",
      .def = "by-node", .help = "how a pod that has not started is judged"},
     {"lease", "DURATION", OPTION_SPAN, AT(lease), .def = "2m",
@@ -336,6 +339,7 @@ static int run(const struct executor_args *args, struct exec_settings *s,
 {
     struct identity id = {0};
     int code = check_args(args, queues);
+    s->image_patience = args->image_patience;
     s->queues = alloc_zero((queues->count + 1) * sizeof *s->queues);
     for (size_t i = 0; i < queues->count; i++)
         s->queues[s->queue_count++] = (struct exec_queue){.name = queues->at[i]};

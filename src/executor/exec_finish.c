@@ -258,7 +258,8 @@ static enum kube_failure_found found_of(const struct exec_run *r, enum plan_resu
     }
     return r->plan.pod == PLAN_POD_DOOMED      ? KUBE_FAILURE_NOT_STARTED
            : r->plan.pod == PLAN_POD_NODE_LOST ? KUBE_FAILURE_OVERDUE
-                                               : KUBE_FAILURE_ENDED;
+           : r->asked_to_delete                ? KUBE_FAILURE_ENDED
+                                               : KUBE_FAILURE_ENDED_ALIEN;
 }
 
 /* Those of this pod: another one may have had its name. */
@@ -331,7 +332,8 @@ void exec_finish_write(struct executor *x, struct exec_run *r, enum plan_result 
         return;
     }
     if (!write_pod(x, r, result, members)) {
-        buf_lit(members, ",\"error_type\":\"PodDeleted\",\"message\":");
+        buf_lit(members, ",\"error_type\":\"PodDeleted\",\"culprit\":\"disruption\","
+                         "\"culprit_evidence\":\"somebody deleted its pod\",\"message\":");
         struct buf text = {0};
         buf_print(&text, "pod %s was deleted, and not by this executor", r->name ? r->name : "?");
         json_write_string(members, buf_view(&text));

@@ -91,12 +91,13 @@ struct exec_run {
     char *pod_text;  /* of one whose end is to be told of, until the decision; or NULL */
     mono overdue_at; /* when its node should have ended it; 0: it need not */
     enum exec_ready ready;
-    bool ready_busy;    /* other executors' pods of the job are left */
-    bool policies_on;   /* how retries are named */
-    bool must_avoid;    /* its pod must stay off a node */
-    bool replacing;     /* its pod is deleted to make way for a less demanding one */
-    mono no_node_since; /* the scheduler has found none since then; 0: it has not said so */
-    bool none_fits;     /* no node but the one to avoid would have it */
+    bool ready_busy;     /* other executors' pods of the job are left */
+    bool policies_on;    /* how retries are named */
+    bool must_avoid;     /* its pod must stay off a node */
+    bool replacing;      /* its pod is deleted to make way for a less demanding one */
+    mono no_node_since;  /* the scheduler has found none since then; 0: it has not said so */
+    mono registry_since; /* its registry has been away since then; 0: it is not */
+    bool none_fits;      /* no node but the one to avoid would have it */
     bool asked_to_delete, cleared;
     bool timed; /* its times are counted */
     bool gone;  /* its pod had ended, and is not there any more */
@@ -285,6 +286,8 @@ bool exec_watch_usable(const struct executor *x);
 bool exec_watch_say(const struct executor *x, struct buf *b);
 /* A pod that should long be gone, and is not: its node does not answer. */
 void exec_watch_check_overdue(struct exec_run *r, mono now, mono *next);
+/* A pod whose registry has been away for too long. */
+void exec_watch_check_registry(struct executor *x, struct exec_run *r, mono now, mono *next);
 /* A pod that has found no node for a while, and must stay off one. */
 void exec_watch_check_misfit(struct exec_run *r, mono now, mono *next);
 /* It is known that the pod is not there any more. */

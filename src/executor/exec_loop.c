@@ -131,6 +131,7 @@ static void attend(struct executor *x, struct exec_run *r, mono now, mono *next)
     for (int i = 0; i < STEPS_MAX; i++) {
         exec_watch_check_overdue(r, now, next);
         exec_watch_check_misfit(r, now, next);
+        exec_watch_check_registry(x, r, now, next);
         look(x, r);
         struct plan_step s = exec_plan(&r->plan, &x->settings->limits, now);
         if (s.action == PLAN_WAIT)

@@ -91,6 +91,8 @@ static struct plan_step of_held(const struct plan_run *r, const struct plan_limi
     case PLAN_POD_WAITING:
         if (r->misfit)
             return unless_early(r, now, step(PLAN_REPLACE));
+        if (r->gated)
+            return step(PLAN_WAIT);
         return before_deadline(r, now, end_of(r->created, l->scheduling), PLAN_UNSCHEDULABLE);
     case PLAN_POD_INITIALIZING:
         return before_deadline(r, now, end_of(r->initialized, l->initializing),

@@ -65,6 +65,7 @@ struct plan_run {
     bool blocked;    /* another pod of the job may still do something, or has the name */
     bool clearing;   /* that pod is being deleted */
     bool misfit;     /* no node fits only because the job is to stay off one */
+    bool gated;      /* it waits for a scheduling gate, and not for a node */
     bool gang_waits; /* of its gang's runs here, one cannot begin yet */
     bool stopping;   /* the executor ends: nothing is begun */
     bool suspended;  /* it may make no pods at present: nothing is begun */

@@ -36,6 +36,7 @@ struct exec_settings {
     uint64_t memory_max; /* bytes; 0: no limit */
     uint64_t cpu_max;    /* thousandths of a CPU; 0: no limit */
     span lease;
+    span image_patience; /* how long a registry that is away is waited for */
     struct plan_limits limits;
     int mode; /* enum kube_verdict_mode */
     int logs; /* enum exec_logs_of */

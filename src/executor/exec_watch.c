@@ -40,8 +40,11 @@ static bool wants_text(const struct exec_run *r)
 
 static void note_times(struct exec_run *r, const struct kube_pod *p, enum plan_pod state, mono now)
 {
-    if (!r->plan.created.ns)
+    bool gated = state == PLAN_POD_WAITING && kube_pod_is_gated(p);
+    /* The scheduler begins to look for a node when the gate is open. */
+    if (!r->plan.created.ns || (r->plan.gated && !gated))
         r->plan.created = now;
+    r->plan.gated = gated;
     if (state == PLAN_POD_INITIALIZING && !r->plan.initialized.ns)
         r->plan.initialized = now;
     if (!exec_plan_alive(state) && !r->plan.ended.ns)
@@ -50,10 +53,51 @@ static void note_times(struct exec_run *r, const struct kube_pod *p, enum plan_p
         r->overdue_at = when_after(now, (span){p->grace.ms + OVERDUE.ms});
 }
 
+/* --- registries --- */
+
+static bool patience_is_over(const struct executor *x, const struct exec_run *r, mono now)
+{
+    return when_after(r->registry_since, x->settings->image_patience).ns <= now.ns;
+}
+
+/* A pod that cannot start only because its registry is away waits for that, for a while. */
+static enum plan_pod be_patient(const struct executor *x, struct exec_run *r,
+                                const struct kube_pod *p, enum plan_pod state, mono now)
+{
+    enum kube_verdict_mode mode = (enum kube_verdict_mode)x->settings->mode;
+    struct kube_verdict v = {0};
+    if (state == PLAN_POD_DOOMED)
+        v = kube_verdict(p, mode);
+    bool away = state == PLAN_POD_DOOMED && kube_verdict_registry_is_away(&v);
+    if (away && !r->registry_since.ns)
+        r->registry_since = now;
+    if (state != PLAN_POD_DOOMED || !(away || kube_verdict_awaits_image(&v))) {
+        if (state >= PLAN_POD_RUNNING)
+            r->registry_since = (mono){0};
+        return state;
+    }
+    if (!r->registry_since.ns || patience_is_over(x, r, now))
+        return state;
+    return PLAN_POD_INITIALIZING;
+}
+
+void exec_watch_check_registry(struct executor *x, struct exec_run *r, mono now, mono *next)
+{
+    if (!r->registry_since.ns || r->plan.pod != PLAN_POD_INITIALIZING)
+        return;
+    if (!patience_is_over(x, r, now)) {
+        exec_sooner(next, when_after(r->registry_since, x->settings->image_patience));
+        return;
+    }
+    log_warn("pod %s: its registry has been away for too long", r->name);
+    r->plan.pod = PLAN_POD_DOOMED;
+}
+
 static void record(struct executor *x, struct exec_run *r, const struct kube_pod *p,
                    struct str object)
 {
-    enum plan_pod state = pod_view_state(p, (enum kube_verdict_mode)x->settings->mode);
+    enum plan_pod state = be_patient(
+        x, r, p, pod_view_state(p, (enum kube_verdict_mode)x->settings->mode), when_mono());
     bool overdue = r->plan.pod == PLAN_POD_NODE_LOST && exec_plan_alive(state) &&
                    instant_is_set(p->deleted_at);
     note_times(r, p, state, when_mono());

@@ -88,11 +88,12 @@ static bool next_amount(struct str *list, struct str *name, struct str *amount)
 
 #define THOUSANDTHS 1000
 
+/* A quota of nothing closes a namespace to all pods, and is opened again. */
 static bool is_more(struct str amount, struct str than)
 {
     uint64_t a, b;
     return quantity_read(amount, THOUSANDTHS, UINT64_MAX / 2, &a) &&
-           quantity_read(than, THOUSANDTHS, UINT64_MAX / 2, &b) && a > b;
+           quantity_read(than, THOUSANDTHS, UINT64_MAX / 2, &b) && b && a > b;
 }
 
 bool pod_fault_quota_too_small(struct str message)

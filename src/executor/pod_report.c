@@ -170,8 +170,9 @@ static void write_container(struct buf *b, const struct kube_pod_container *c,
 {
     buf_lit(b, "{\"name\":");
     write_string(b, c->name);
-    buf_print(b, ",\"init\":%s,\"exit_code\":%d", c->init ? "true" : "false",
-              ended ? (int)ended->exit_code : 0);
+    buf_print(b, ",\"init\":%s", c->init ? "true" : "false");
+    if (ended && ended->ended)
+        buf_print(b, ",\"exit_code\":%d", (int)ended->exit_code);
     if (ended && ended->signal)
         buf_print(b, ",\"signal\":%d", (int)ended->signal);
     if (ended) {
@@ -210,13 +211,12 @@ static void write_events(struct buf *b, const struct kube_failure *f)
         buf_byte(b, ']');
 }
 
-/* Of the container that failed first. */
-static struct str termination_message(const struct kube_failure *f)
+static void write_culprit(struct buf *b, const struct kube_failure *f)
 {
-    for (size_t i = 0; i < f->container_count; i++)
-        if (f->containers[i].exit_code != 0 || f->containers[i].signal != 0)
-            return f->containers[i].message;
-    return (struct str){0};
+    if (!f->culprit)
+        return;
+    buf_print(b, ",\"culprit\":\"%s\",\"culprit_evidence\":", f->culprit);
+    write_string(b, f->pod_error.len ? f->pod_error : f->message);
 }
 
 void pod_report_write(const struct kube_failure *f, const struct kube_pod *p,
@@ -232,7 +232,9 @@ void pod_report_write(const struct kube_failure *f, const struct kube_pod *p,
         buf_print(b, ",\"condition\":\"%s\"", f->condition);
     pod_report_text(b, "node", f->node);
     pod_report_text(b, "pod_error", f->pod_error);
-    pod_report_text(b, "termination_message", termination_message(f));
+    if (f->decided)
+        pod_report_text(b, "termination_message", f->decided->message);
+    write_culprit(b, f);
     write_events(b, f);
     write_containers(b, f, p, logs);
     if (f->cause == KUBE_FAILURE_PREEMPTED)

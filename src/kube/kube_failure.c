@@ -83,9 +83,30 @@ static bool is(struct str text, const char *word)
     return str_eq(text, str_from(word));
 }
 
+/* Only announced, it may never come: the scheduler changes its mind. */
 static const struct kube_pod_condition *disruption(const struct kube_pod *p)
 {
-    return kube_pod_is(p, "DisruptionTarget");
+    bool happens = instant_is_set(p->deleted_at) || p->phase == KUBE_POD_FAILED ||
+                   p->phase == KUBE_POD_UNKNOWN;
+    return happens ? kube_pod_is(p, "DisruptionTarget") : NULL;
+}
+
+static const struct end {
+    const char *reason;
+    enum kube_failure_cause cause;
+    const char *culprit;
+} ends[] = {
+#define END(reason, cause, culprit) {reason, KUBE_FAILURE_##cause, culprit},
+#include "kube/kube_ends.def"
+#undef END
+};
+
+static const struct end *end_of(struct str reason)
+{
+    for (size_t i = 0; i < COUNT(ends); i++)
+        if (is(reason, ends[i].reason))
+            return &ends[i];
+    return NULL;
 }
 
 bool kube_failure_is_preempted(const struct kube_pod *p)
@@ -107,21 +128,11 @@ bool kube_failure_is_node_lost(const struct kube_pod *p)
 /* What the pod says of itself; false if it says nothing. */
 static bool own_cause(const struct kube_pod *p, enum kube_failure_cause *cause)
 {
-    static const struct {
-        const char *reason;
-        enum kube_failure_cause cause;
-    } reasons[] = {
-        {"Evicted", KUBE_FAILURE_EVICTED},
-        {"DeadlineExceeded", KUBE_FAILURE_DEADLINE_EXCEEDED},
-        {"Terminated", KUBE_FAILURE_EVICTED}, /* its node was shut down */
-        {"NodeShutdown", KUBE_FAILURE_EVICTED},
-        {"Shutdown", KUBE_FAILURE_EVICTED},
-    };
+    const struct end *end = end_of(p->reason);
     if (kube_failure_is_preempted(p))
         return *cause = KUBE_FAILURE_PREEMPTED, true;
-    for (size_t i = 0; i < COUNT(reasons); i++)
-        if (is(p->reason, reasons[i].reason))
-            return *cause = reasons[i].cause, true;
+    if (end && end->cause != KUBE_FAILURE_POD)
+        return *cause = end->cause, true;
     if (kube_failure_is_node_lost(p))
         return *cause = KUBE_FAILURE_NODE_LOST, true;
     if (disruption(p)) /* by the eviction API, a taint, or its kubelet */
@@ -129,20 +140,40 @@ static bool own_cause(const struct kube_pod *p, enum kube_failure_cause *cause)
     return false;
 }
 
-static const struct kube_pod_container *first_failed(const struct kube_pod *p)
+static const struct kube_pod_container *first_failed(const struct kube_pod *p, bool init,
+                                                     bool sidecar)
 {
-    for (size_t i = 0; i < p->container_count; i++)
-        if (kube_pod_has_failed(&p->containers[i]))
-            return &p->containers[i];
+    for (size_t i = 0; i < p->container_count; i++) {
+        const struct kube_pod_container *c = &p->containers[i];
+        if (c->init == init && c->sidecar == sidecar && kube_pod_has_failed(c))
+            return c;
+    }
     return NULL;
 }
 
-static const struct kube_pod_container *out_of_memory(const struct kube_pod *p)
+const struct kube_pod_container *kube_failure_decider(const struct kube_pod *p)
 {
-    for (size_t i = 0; i < p->container_count; i++)
-        if (p->containers[i].end.is && is(p->containers[i].end.reason, "OOMKilled"))
-            return &p->containers[i];
-    return NULL;
+    const struct kube_pod_container *main = kube_pod_main(p), *c = first_failed(p, true, false);
+    if (!c && main && kube_pod_has_failed(main))
+        c = main;
+    if (!c)
+        c = first_failed(p, false, false);
+    if (!c)
+        c = first_failed(p, false, true);
+    return c ? c : first_failed(p, true, true);
+}
+
+#define SIGTERM_CODE 143
+#define SIGKILL_CODE 137
+
+/* A failure of its own that came before somebody deleted it. */
+static bool failed_before_deletion(const struct kube_pod *p)
+{
+    const struct kube_pod_container *c = kube_failure_decider(p);
+    if (!c || !instant_is_set(c->end.ended_at) || c->end.exit_code == SIGTERM_CODE ||
+        c->end.exit_code == SIGKILL_CODE)
+        return false;
+    return c->end.ended_at.ms < p->deleted_at.ms - p->grace.ms;
 }
 
 /* Of one that has ended by itself. */
@@ -151,9 +182,10 @@ static enum kube_failure_cause ended_cause(const struct report *r)
     struct kube_verdict v = kube_verdict(r->pod, r->mode);
     if (v.start == KUBE_VERDICT_FAILED && v.advice != KUBE_VERDICT_NO_ADVICE)
         return KUBE_FAILURE_START;
-    if (out_of_memory(r->pod))
+    const struct kube_pod_container *c = kube_failure_decider(r->pod);
+    if (c && is(c->end.reason, "OOMKilled"))
         return KUBE_FAILURE_OOM_KILLED;
-    return first_failed(r->pod) ? KUBE_FAILURE_CONTAINER : KUBE_FAILURE_POD;
+    return c ? KUBE_FAILURE_CONTAINER : KUBE_FAILURE_POD;
 }
 
 static enum kube_failure_cause cause_of(const struct report *r, enum kube_failure_found found)
@@ -164,6 +196,9 @@ static enum kube_failure_cause cause_of(const struct report *r, enum kube_failur
         return KUBE_FAILURE_NODE_LOST;
     if (own_cause(r->pod, &cause))
         return cause;
+    if (ended && found == KUBE_FAILURE_ENDED_ALIEN && instant_is_set(r->pod->deleted_at) &&
+        !failed_before_deletion(r->pod))
+        return KUBE_FAILURE_DELETED;
     if (ended)
         return ended_cause(r);
     switch (found) {
@@ -176,6 +211,7 @@ static enum kube_failure_cause cause_of(const struct report *r, enum kube_failur
         return KUBE_FAILURE_DELETED;
     case KUBE_FAILURE_OVERDUE:
     case KUBE_FAILURE_ENDED:
+    case KUBE_FAILURE_ENDED_ALIEN:
         break;
     }
     return ended_cause(r);
@@ -272,8 +308,7 @@ static const char *const happened[] = {
 
 static void explain_container(struct report *r, struct buf *b)
 {
-    const struct kube_pod_container *c =
-        r->out.cause == KUBE_FAILURE_OOM_KILLED ? out_of_memory(r->pod) : first_failed(r->pod);
+    const struct kube_pod_container *c = kube_failure_decider(r->pod);
     buf_print(b, "%s %.*s of pod ", c->init ? "init container" : "container", STR_ARG(c->name));
     add_line(b, r->pod->name);
     add_node(r, b);
@@ -329,6 +364,7 @@ static bool describe(const struct report *r, const struct kube_pod_container *c,
         return false;
     *to = (struct kube_failure_container){.name = c->name,
                                           .init = c->init,
+                                          .ended = e->is,
                                           .reason = c->end.is ? e->reason : c->waiting_reason,
                                           .message = cut(e->message)};
     if (e->is) {
@@ -338,6 +374,21 @@ static bool describe(const struct report *r, const struct kube_pod_container *c,
     if (!c->end.is && to->message.len == 0)
         to->message = cut(c->waiting_message);
     return true;
+}
+
+/* Of a pod that has ended: who decided; of one that cannot start, which container cannot. */
+static void name_decided(struct report *r)
+{
+    const struct kube_pod_container *c = kube_failure_decider(r->pod);
+    for (size_t i = 0; i < r->out.container_count && !r->out.decided; i++) {
+        const struct kube_failure_container *f = &r->out.containers[i];
+        if (c ? str_eq(f->name, c->name) : f->exit_code != 0 || f->signal != 0)
+            r->out.decided = f;
+    }
+    if (!r->out.decided)
+        return;
+    r->out.exit_code = r->out.decided->exit_code;
+    r->out.signal = r->out.decided->signal;
 }
 
 static void describe_all(struct report *r)
@@ -352,14 +403,9 @@ static void describe_all(struct report *r)
         ARENA_GROW(r->arena, list, count, cap, 4);
         list[count++] = one;
     }
-    for (size_t i = count; i > 0; i--) {
-        if (list[i - 1].exit_code == 0 && list[i - 1].signal == 0)
-            continue;
-        r->out.exit_code = list[i - 1].exit_code;
-        r->out.signal = list[i - 1].signal;
-    }
     r->out.containers = list;
     r->out.container_count = count;
+    name_decided(r);
 }
 
 /* --- events --- */
@@ -419,6 +465,36 @@ static void tell_events(struct report *r, const struct kube_pod_event *events, s
     r->out.event_count = n - from;
 }
 
+/* --- whose fault it is --- */
+
+static const char *culprit_of(const struct report *r)
+{
+    const struct end *end = end_of(r->pod->reason);
+    const struct kube_pod_container *c;
+    switch (r->out.cause) {
+    case KUBE_FAILURE_EVICTED:
+    case KUBE_FAILURE_PREEMPTED:
+        return end ? end->culprit : "disruption";
+    case KUBE_FAILURE_DELETED:
+        return "disruption";
+    case KUBE_FAILURE_NODE_LOST:
+        return "node";
+    case KUBE_FAILURE_POD:
+        return end ? end->culprit : NULL;
+    case KUBE_FAILURE_CONTAINER: /* its node lost sight of it: nothing is known of its code */
+        c = kube_failure_decider(r->pod);
+        return end                                                ? end->culprit
+               : c && is(c->end.reason, "ContainerStatusUnknown") ? "node"
+                                                                  : NULL;
+    case KUBE_FAILURE_START: {
+        struct kube_verdict v = kube_verdict(r->pod, r->mode);
+        return kube_verdict_registry_is_away(&v) ? "dependency" : NULL;
+    }
+    default:
+        return NULL;
+    }
+}
+
 struct kube_failure kube_failure(const struct kube_pod *p, enum kube_failure_found found,
                                  enum kube_verdict_mode mode, span waited,
                                  const struct kube_pod_event *events, size_t event_count,
@@ -428,6 +504,7 @@ struct kube_failure kube_failure(const struct kube_pod *p, enum kube_failure_fou
     r.out.cause = cause_of(&r, found);
     r.out.condition = causes[r.out.cause].condition;
     r.out.node = p->node;
+    r.out.culprit = culprit_of(&r);
     if (r.out.cause == KUBE_FAILURE_PREEMPTED)
         r.out.grace = p->grace;
     r.out.message = explain(&r);

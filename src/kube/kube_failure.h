@@ -26,6 +26,9 @@ enum kube_failure_found {
     KUBE_FAILURE_SLOW,        /* it has a node, and has been initializing for too long */
     KUBE_FAILURE_GONE,        /* it was deleted, or is being deleted, and not by its owner */
     KUBE_FAILURE_OVERDUE,     /* its time of deletion is past, and its node has not confirmed it */
+    /* Its phase says so, and its owner did not ask for its deletion: if it has a time of deletion,
+     * somebody else ended it. */
+    KUBE_FAILURE_ENDED_ALIEN,
 };
 
 enum kube_failure_cause {
@@ -44,6 +47,7 @@ enum kube_failure_cause {
 struct kube_failure_container {
     struct str name;
     bool init;
+    bool ended; /* otherwise it cannot be started, and has no exit code */
     int32_t exit_code;
     int32_t signal; /* as the API says, or by an exit code of 128 and a signal's number; or 0 */
     struct str reason, message;
@@ -51,11 +55,13 @@ struct kube_failure_container {
 
 struct kube_failure {
     enum kube_failure_cause cause;
-    const char *condition;     /* "OOMKilled", "Evicted", "Preempted", "DeadlineExceeded",
-                                  "Unschedulable"; NULL: none of them */
-    struct str message;        /* a sentence: what happened to which pod or container, and where */
-    struct str node;           /* or empty */
-    int32_t exit_code, signal; /* of the first container that failed, or 0 */
+    const char *condition; /* "OOMKilled", "Evicted", "Preempted", "DeadlineExceeded",
+                              "Unschedulable"; NULL: none of them */
+    struct str message;    /* a sentence: what happened to which pod or container, and where */
+    struct str node;       /* or empty */
+    const char *culprit;   /* whose fault it is, if the pod says so: "node", "disruption", … */
+    int32_t exit_code, signal;                    /* of the container that decided, or 0 */
+    const struct kube_failure_container *decided; /* the one of `containers`, or NULL */
     struct str pod_error; /* why the cluster could not run it, or ended it: "ErrImagePull: …" */
     /* All that have ended or cannot be started: init containers first, in the order of the spec. */
     const struct kube_failure_container *containers;
@@ -80,6 +86,10 @@ const char *kube_failure_name(enum kube_failure_cause cause);
 
 /* The event is about that pod: by its uid where both say it, else by its name. */
 bool kube_failure_is_about(const struct kube_pod *p, const struct kube_pod_event *e);
+/* The container that decided about the end of a pod that has failed: the first init container that
+ * failed and is no sidecar, else the main one (kube_pod.h) if it failed, else the first other one.
+ * NULL: none has failed. */
+const struct kube_pod_container *kube_failure_decider(const struct kube_pod *p);
 /* The pod makes way for others with a higher priority: its owner may count it as preempted although
  * it has not ended. */
 bool kube_failure_is_preempted(const struct kube_pod *p);

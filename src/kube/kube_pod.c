@@ -62,8 +62,18 @@ static struct err read_phase(struct json_cursor *c, struct arena *a, void *out)
         (json), false, (read), 0, true                                                             \
     }
 
+/* Those of Windows are unsigned: 0xC0000005 is as negative as its processes see it. */
+static struct err read_exit_code(struct json_cursor *c, struct arena *a, void *out)
+{
+    int64_t code;
+    (void)a;
+    TRY(json_read_int(c, INT32_MIN, UINT32_MAX, &code));
+    *(int32_t *)out = (int32_t)(uint32_t)code;
+    return err_none();
+}
+
 static const struct field end_table[] = {
-    MEMBER("exitCode", field_i32, kube_pod_end, exit_code),
+    MEMBER("exitCode", read_exit_code, kube_pod_end, exit_code),
     MEMBER("signal", field_i32, kube_pod_end, signal),
     MEMBER("reason", field_text, kube_pod_end, reason),
     MEMBER("message", field_text, kube_pod_end, message),
@@ -127,7 +137,7 @@ static struct err read_state(struct json_cursor *c, struct arena *a, void *out)
 static const struct field status_table[] = {
     MEMBER("name", field_text, kube_pod_container, name),
     MEMBER("image", field_text, kube_pod_container, image),
-    MEMBER("restartCount", field_i32, kube_pod_container, restarts),
+    MEMBER("restartCount", field_i32, kube_pod_container, restart_count),
     WITHIN("state", read_state),
     WITHIN("lastState", read_last),
 };
@@ -187,6 +197,7 @@ static struct err read_specs(struct json_cursor *c, struct arena *a, void *out)
         container->name = s.name;
         container->image = s.image;
         container->sidecar = str_eq(s.restart_policy, STR("Always"));
+        container->restarts = container->sidecar || str_eq(s.restart_policy, STR("OnFailure"));
     }
 }
 
@@ -307,7 +318,8 @@ static void join(struct container_list *all, const struct container_list *specs,
         *to = s ? *s : specs->at[i];
         if (s && to->image.len == 0)
             to->image = specs->at[i].image;
-        to->sidecar = init && specs->at[i].sidecar;
+        to->sidecar = specs->at[i].sidecar;
+        to->restarts = specs->at[i].restarts;
         to->init = init;
     }
     struct container_list named = {0};
@@ -324,6 +336,27 @@ static void join(struct container_list *all, const struct container_list *specs,
 
 #define GRACE_DEFAULT ((span){30000}) /* the API server's, for a spec that states none */
 #define NOT_GIVEN     ((span){-1})
+
+/* Annotations name it, else it is the first of those that do not go on beside others. */
+static void mark_main(struct container_list *all, struct str annotations, struct arena *a)
+{
+    static const char *const keys[] = {"tenax.dev/main-container",
+                                       "kubectl.kubernetes.io/default-container"};
+    for (size_t k = 0; k < COUNT(keys); k++) {
+        struct str name = kube_pod_value(annotations, keys[k], a);
+        for (size_t i = 0; name.len && i < all->count; i++)
+            if (!all->at[i].init && str_eq(all->at[i].name, name)) {
+                all->at[i].main = true;
+                return;
+            }
+    }
+    for (int also_sidecars = 0; also_sidecars < 2; also_sidecars++)
+        for (size_t i = 0; i < all->count; i++)
+            if (!all->at[i].init && (also_sidecars || !all->at[i].sidecar)) {
+                all->at[i].main = true;
+                return;
+            }
+}
 
 struct err kube_pod_read(struct str json, struct arena *a, struct kube_pod *out)
 {
@@ -344,6 +377,7 @@ struct err kube_pod_read(struct str json, struct arena *a, struct kube_pod *out)
     for (size_t i = 0; i < all.count; i++)
         p.pod.has_init |= !all.at[i].sidecar;
     join(&all, &p.specs, &p.statuses, false, a);
+    mark_main(&all, p.pod.annotations, a);
     p.pod.containers = all.at;
     p.pod.container_count = all.count;
     *out = p.pod;
@@ -422,6 +456,14 @@ struct err kube_pod_event_read(struct str json, struct arena *a, struct kube_pod
 
 /* --- questions --- */
 
+const struct kube_pod_container *kube_pod_main(const struct kube_pod *p)
+{
+    for (size_t i = 0; i < p->container_count; i++)
+        if (p->containers[i].main)
+            return &p->containers[i];
+    return NULL;
+}
+
 struct str kube_pod_value(struct str map, const char *key, struct arena *a)
 {
     struct json_cursor c = json_open(map);
@@ -462,6 +504,12 @@ bool kube_pod_unschedulable(const struct kube_pod *p)
     const struct kube_pod_condition *c = kube_pod_condition(p, "PodScheduled");
     return c && p->node.len == 0 && str_eq(c->status, STR("False")) &&
            str_eq(c->reason, STR("Unschedulable"));
+}
+
+bool kube_pod_is_gated(const struct kube_pod *p)
+{
+    const struct kube_pod_condition *c = kube_pod_condition(p, "PodScheduled");
+    return c && p->node.len == 0 && str_eq(c->reason, STR("SchedulingGated"));
 }
 
 /* When a container was first started, or none. */

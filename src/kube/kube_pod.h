@@ -39,14 +39,16 @@ struct kube_pod_end {
 struct kube_pod_container {
     struct str name, image;
     bool init;
-    bool sidecar; /* an init container that goes on beside the others */
+    bool sidecar;  /* one that goes on beside the others, and is started again when it ends */
+    bool restarts; /* its own policy says so, always or after a failure */
+    bool main;     /* the one that does the work */
     /* At most one of these; none of them: nothing is known of it so far. */
     bool waiting, running;
     struct kube_pod_end end;
     struct str waiting_reason, waiting_message;
     instant running_since;
     struct kube_pod_end last; /* of the run before, if it was started again */
-    int32_t restarts;
+    int32_t restart_count;
 };
 
 struct kube_pod_condition {
@@ -99,6 +101,11 @@ struct str kube_pod_value(struct str map, const char *key, struct arena *a);
 const struct kube_pod_condition *kube_pod_condition(const struct kube_pod *p, const char *type);
 const struct kube_pod_condition *kube_pod_is(const struct kube_pod *p, const char *type);
 
+/* The container that does the work: the one that the annotation tenax.dev/main-container, or
+ * kubectl's default-container, names, else the first that is no init container and no sidecar.
+ * NULL: there is none. */
+const struct kube_pod_container *kube_pod_main(const struct kube_pod *p);
+
 /* It has ended, by an exit code that is not 0 or by a signal. */
 static inline bool kube_pod_has_failed(const struct kube_pod_container *c)
 {
@@ -108,6 +115,9 @@ static inline bool kube_pod_has_failed(const struct kube_pod_container *c)
 /* The scheduler has said that no node can take it for now (PodScheduled is False with reason
  * Unschedulable). */
 bool kube_pod_unschedulable(const struct kube_pod *p);
+
+/* It has a scheduling gate: nobody looks for a node for it, until somebody opens that. */
+bool kube_pod_is_gated(const struct kube_pod *p);
 
 /* When a pod came how far, as far as that is known: none for what has not happened. */
 struct kube_pod_times {

@@ -84,14 +84,26 @@ static struct kube_verdict by_phase(const struct kube_pod *p)
     return v;
 }
 
+/* What has started once does not fail to start: a sidecar that is started again beside a main
+ * container at work, or one whose own policy is to be started again. */
+static bool has_started(const struct kube_pod_container *c, const struct kube_pod_container *main)
+{
+    bool at_work = main && c != main && (main->running || main->end.is);
+    bool again = c->restart_count > 0 || c->last.is || c->end.is;
+    return (at_work && (again || (c->init && c->sidecar))) || (c->restarts && !c->init && again);
+}
+
 struct kube_verdict kube_verdict(const struct kube_pod *p, enum kube_verdict_mode mode)
 {
     bool healthy = false;
+    const struct kube_pod_container *main = kube_pod_main(p);
     if (p->phase == KUBE_POD_SUCCEEDED) /* what its containers went through does not matter */
         return by_phase(p);
     for (size_t i = 0; i < p->container_count; i++) {
         const struct kube_pod_container *c = &p->containers[i];
         enum meaning m = meaning_of(reason_of(c), mode);
+        if (p->phase == KUBE_POD_RUNNING && has_started(c, main))
+            continue;
         if (m == IMAGE || m == ADMINISTRATOR)
             return failed_by(c, m == IMAGE ? KUBE_VERDICT_IMAGE : KUBE_VERDICT_ADMINISTRATOR);
         healthy = healthy || m == HEALTHY;
@@ -100,6 +112,52 @@ struct kube_verdict kube_verdict(const struct kube_pod *p, enum kube_verdict_mod
     if (healthy && p->phase == KUBE_POD_PENDING)
         v.start = KUBE_VERDICT_STARTED;
     return v;
+}
+
+/* --- images --- */
+
+static bool says(struct str text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (text.at && memmem(text.at, text.len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+bool kube_verdict_registry_is_away(const struct kube_verdict *v)
+{
+    static const char *const away[] = {
+        "500 Internal Server Error",
+        "502 Bad Gateway",
+        "503 Service",
+        "504 Gateway",
+        "429 Too Many Requests",
+        "toomanyrequests",
+        "i/o timeout",
+        "TLS handshake timeout",
+        "connection refused",
+        "connection reset",
+        "context deadline",
+        "Client.Timeout",
+        "no route to host",
+        "server misbehaving",
+        "unexpected EOF",
+        "network is unreachable",
+        "status code 5",
+    };
+    static const char *const final[] = {"not found", "denied", "manifest unknown", "unauthorized"};
+    if (v->start != KUBE_VERDICT_FAILED || v->advice != KUBE_VERDICT_IMAGE)
+        return false;
+    if (str_eq(v->reason, STR("RegistryUnavailable")))
+        return true;
+    bool pulls =
+        str_eq(v->reason, STR("ErrImagePull")) || str_eq(v->reason, STR("ImagePullBackOff"));
+    return pulls && says(v->message, away, COUNT(away)) && !says(v->message, final, COUNT(final));
+}
+
+bool kube_verdict_awaits_image(const struct kube_verdict *v)
+{
+    return v->start == KUBE_VERDICT_FAILED && str_eq(v->reason, STR("ImagePullBackOff"));
 }
 
 /* --- in words --- */

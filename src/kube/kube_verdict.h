@@ -43,6 +43,12 @@ struct kube_verdict kube_verdict(const struct kube_pod *p, enum kube_verdict_mod
 /* Whether that reason of a container says that it will not start. */
 bool kube_verdict_is_fault(struct str reason, enum kube_verdict_mode mode);
 
+/* A pod that cannot start for want of an image which its registry could not give just now (5xx, a
+ * time-out, too many requests), and not because there is none or it may not be had. */
+bool kube_verdict_registry_is_away(const struct kube_verdict *v);
+/* ... or whose node waits until it asks for the image again, without saying why. */
+bool kube_verdict_awaits_image(const struct kube_verdict *v);
+
 /* "waiting", "initializing", "running" (also of a pod that has succeeded), "failed": also what a
  * job's progress says. */
 const char *kube_verdict_name(enum kube_verdict_start start);

@@ -81,6 +81,8 @@ static const struct row rows[] = {
      HELD(POD(WAITING), .created = AGO(9), .misfit = true), PLAN_REPLACE},
     {"once_it_is_being_deleted_it_is_waited_for",
      HELD(POD(WAITING), .created = AGO(9), .misfit = true, .deleting = true), PLAN_WAIT},
+    {"behind_a_scheduling_gate_it_waits_without_a_limit",
+     HELD(POD(WAITING), .created = AGO(990), .gated = true), PLAN_WAIT},
     {"images_are_pulled_without_a_limit",
      HELD(POD(INITIALIZING), .created = AGO(990), .initialized = AGO(980)), PLAN_WAIT},
     {"a_running_pod_runs", HELD(POD(RUNNING), .created = AGO(990)), PLAN_WAIT},

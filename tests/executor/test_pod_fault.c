@@ -132,7 +132,7 @@ static void quotas_that_can_never_be_met_are_found(void **state)
         {"exceeded quota: q, requested: cpu=500m, used: cpu=1, limited: cpu=1", false},
         {"exceeded quota: q, requested: cpu=1,pods=1, used: cpu=0,pods=3, limited: cpu=2,pods=3",
          false},
-        {"exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0", true},
+        {"exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0", false},
         {"exceeded quota: q, requested: cpu=1,memory=3Gi, used: cpu=1,memory=1Gi, limited: "
          "memory=2Gi,cpu=1",
          true},

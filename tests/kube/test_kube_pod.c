@@ -81,7 +81,7 @@ static void a_pod_is_read_whole(void **state)
     assert_false(p.containers[0].running || p.containers[0].waiting || p.containers[0].end.is);
     ASSERT_STR(p.containers[1].image, "two");
     assert_true(p.containers[1].running);
-    assert_int_equal(p.containers[1].restarts, 2);
+    assert_int_equal(p.containers[1].restart_count, 2);
     assert_non_null(kube_pod_is(&p, "Ready"));
     assert_null(kube_pod_condition(&p, "PodScheduled"));
 }

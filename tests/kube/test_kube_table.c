@@ -128,8 +128,8 @@ static void check_containers(const struct document_node *row, const struct kube_
 static void check_failure(const struct document_node *row, const struct kube_pod *p,
                           struct arena *a)
 {
-    static const char *const found[] = {"ended", "not-started", "no-node",
-                                        "slow",  "gone",        "overdue"};
+    static const char *const found[] = {"ended", "not-started", "no-node",    "slow",
+                                        "gone",  "overdue",     "ended-alien"};
     struct str word = document_text(row, "found");
     size_t i = 0;
     while (i < COUNT(found) && !str_eq(word, str_from(found[i])))
@@ -139,6 +139,8 @@ static void check_failure(const struct document_node *row, const struct kube_pod
         kube_failure(p, (enum kube_failure_found)i, KUBE_VERDICT_BY_NODE, WAITED, NULL, 0, a);
     expect("cause", document_text(row, "cause"), str_from(kube_failure_name(f.cause)));
     expect("condition", document_text(row, "condition"), str_from(f.condition));
+    if (document_text(row, "culprit").len || f.cause == KUBE_FAILURE_CONTAINER)
+        expect("culprit", document_text(row, "culprit"), str_from(f.culprit));
     expect("error", document_text(row, "error"), f.pod_error);
     expect("node", p->node, f.node);
     expect_within("message", document_text(row, "message"), f.message);

@@ -189,6 +189,14 @@ class Bed {
         return (await this.server.runs(id))[index];
     }
 
+    // Waits until that run has ended, whatever becomes of the job then, and returns it.
+    ended(id, index = 0) {
+        return until(async () => {
+            const run = await this.run(id, index);
+            return run && run.outcome !== 'running' && run;
+        }, `run ${index} of ${id} has ended`);
+    }
+
     // Waits for a pod of the job, and for a phase of it if one is given.
     pod(id, run = 0, phase = null) {
         return until(async () => {

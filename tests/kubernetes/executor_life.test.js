@@ -129,18 +129,50 @@ describe('a pod that something happens to', () => {
         const { id } = await bed.enqueue(executor, slow(50), { retry_limit: 0 });
         const p = await bed.pod(id, 0, 'Running');
         await bed.phase(p, 'deleted', { grace: 0 });
-        await bed.status(id, 'dead');
-        const run = await bed.run(id);
+        const run = await bed.ended(id);
         assert.match(run.message, /deleted/);
         assert.equal(run.error_type, 'PodDeleted');
+        assert.equal(run.culprit, 'disruption');
+    });
+
+    it('that_is_deleted_by_others_is_no_failure_of_its_own_although_its_node_writes_the_end', async () => {
+        const { id } = await bed.enqueue(executor, pod({ steps: FOREVER, onDelete: { code: 143 } }), { retry_limit: 0 });
+        const p = await bed.pod(id, 0, 'Running');
+        await bed.phase(p, 'deleted', { grace: 30 });
+        const run = await bed.ended(id);
+        assert.equal(run.error_type, 'PodDeleted');
+        assert.equal(run.culprit, 'disruption');
+    });
+
+    it('whose_registry_is_away_waits_for_it', async () => {
+        const away = { do: 'waiting', reason: 'ErrImagePull', message: 'unexpected status: 503 Service Unavailable' };
+        const { id } = await bed.enqueue(executor, pod(['scheduled', away,
+            { do: 'waiting', reason: 'ImagePullBackOff', message: 'Back-off pulling image' }, 'running', 'succeeded']),
+        { retry_limit: 0 });
+        await bed.status(id, 'completed');
+        assert.equal((await bed.server.runs(id)).length, 1);
+        const hasty = bed.executor({ args: ['--image-patience', '200ms'] }).start();
+        const other = await bed.enqueue(hasty, pod(['scheduled', away, 'pause']), { retry_limit: 0 });
+        const run = await bed.ended(other.id);
+        assert.equal(run.error_type, 'PodStartFailed');
+        assert.equal(run.culprit, 'dependency');
+        await hasty.stop();
+    });
+
+    it('whose_node_refuses_it_has_that_node_as_its_culprit', async () => {
+        const { id } = await bed.enqueue(executor, pod(['scheduled',
+            { do: 'rejected', reason: 'OutOfcpu', message: 'Node has no cpu' }]), { retry_limit: 0 });
+        const run = await bed.ended(id);
+        assert.equal(run.culprit, 'node');
+        assert.match(run.pod_error, /^OutOfcpu/);
     });
 
     it('whose_node_is_lost_is_a_failure_that_names_the_node', async () => {
         const { id } = await bed.enqueue(executor, pod(FOREVER), { retry_limit: 0 });
         const p = await bed.pod(id, 0, 'Running');
         await bed.phase(p, 'nodeLost');
-        await bed.status(id, 'dead');
-        const run = await bed.run(id);
+        const run = await bed.ended(id);
+        assert.equal(run.culprit, 'node');
         assert.equal(run.error_type, 'PodNodeLost');
         assert.match(run.message, new RegExp(p.spec.nodeName));
     });

@@ -64,10 +64,9 @@ describe('a restarted executor', () => {
         await bed.phase({ metadata }, 'deleted', { grace: 0, force: true });
         await bed.gone(id);
         executor.start();
-        await bed.status(id, 'dead');
-        const run = await bed.run(id);
+        const run = await bed.ended(id);
         assert.equal(run.error_type, 'PodDeleted');
-        assert.equal(await bed.podOf(id), undefined);
+        assert.equal(await bed.podOf(id, 0), undefined);
         await executor.stop();
     });
 
