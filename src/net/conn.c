@@ -98,6 +98,28 @@ void conn_wake(struct conn *c)
     stay_awake(c->set);
 }
 
+/* -- whether answers arrived ------------------------------------------------ */
+
+static bool has_left(const struct conn *c)
+{
+    return !conn_backlog(c) && !(c->protocol->held && c->protocol->held(c));
+}
+
+/* The peer says something, and has all that was sent to it. */
+static void confirm_answers(struct conn *c)
+{
+    if (!LIST_EMPTY(&c->receipts) && has_left(c))
+        receipts_settle(&c->receipts, false);
+}
+
+/* The peer will say nothing more. */
+static void judge_answers(struct conn *c)
+{
+    if (!LIST_EMPTY(&c->receipts))
+        receipts_settle(&c->receipts,
+                        c->failed || !has_left(c) || liveness_is_unacknowledged(&c->tcp));
+}
+
 /* -- closing ---------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
@@ -131,6 +153,7 @@ void conn_abort(struct conn *c)
     if (c->closing)
         return;
     c->closing = true;
+    judge_answers(c);
     uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
@@ -180,6 +203,7 @@ static void on_written(uv_write_t *req, int status)
     c->left += c->sending.len;
     c->sending.len = 0;
     if (status < 0) {
+        c->failed = true;
         conn_abort(c);
         return;
     }
@@ -214,6 +238,7 @@ static void send_out(struct conn *c, struct buf *out)
     uv_buf_t all = uv_buf_init(out->at, (unsigned)len);
     int n = uv_try_write(stream_of(c), &all, 1);
     if (n < 0 && n != UV_EAGAIN) {
+        c->failed = true;
         conn_abort(c);
     } else if (n >= 0 && (size_t)n == out->len) {
         c->left += out->len;
@@ -271,6 +296,7 @@ static void end_input(struct conn *c)
     }
     conn_read(c, false);
     c->input_ended = true;
+    judge_answers(c);
     c->protocol->input_end(c);
 }
 
@@ -329,9 +355,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     if (n < 0) {
+        c->failed = true;
         conn_abort(c);
         return;
     }
+    confirm_answers(c);
     c->read_at = uv_now(c->set->loop);
     c->got += (uint64_t)n;
     if (c->lingering)

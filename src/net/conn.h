@@ -21,6 +21,7 @@
 #include "net/body_memory.h"
 #include "net/budget.h"
 #include "net/http.h"
+#include "net/receipt.h"
 
 struct conn;
 
@@ -96,6 +97,7 @@ struct conn {
     uint64_t got;                    /* bytes that it has given */
     uint64_t moved, moved_at;        /* see budget_is_blocked_by */
     struct body_memory_share bodies; /* what its requests take */
+    struct receipt_list receipts;    /* of answers that may still be lost */
     bool wants_room;                 /* in budget->waiting */
     bool stream_waits;               /* a stream waits, too: notify it when there is room */
     bool dirty, waking;              /* in set->dirty, in set->wakers */
@@ -105,6 +107,7 @@ struct conn {
     bool finishing;   /* ends when all output has left */
     bool lingering;   /* our side is shut down; input is thrown away */
     bool secured;     /* the TLS handshake is over */
+    bool failed;      /* it was reset, or what was sent to it never arrived */
     bool closing;
 };
 

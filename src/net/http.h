@@ -226,6 +226,10 @@ void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
  * gets a reply if it can be reached; in HTTP/2 a stream that was reset counts as gone. If the peer
  * has gone already, gone() is called in the next loop turn. NULL cancels it. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
+/* Called before http_reply: what became of the answer is told once, be it by http_reply itself;
+ * net/receipt.h says when it counts as lost. Of connections that another thread serves
+ * (net/relay.h) only answers to peers that had gone before are. ctx must stay until then. */
+void http_on_settled(struct http_exchange *x, void (*settled)(void *ctx, bool lost), void *ctx);
 
 /* Its body comes in pieces, and nobody has taken it yet. */
 bool http_in_pieces(const struct http_exchange *x);

@@ -51,6 +51,8 @@ struct http_exchange {
     struct arena arena;
     void (*gone)(void *ctx);
     void *gone_ctx;
+    void (*settled)(void *ctx, bool lost); /* http_on_settled */
+    void *settled_ctx;
     void (*closed)(void *ctx);
     void (*drained)(void *ctx);
     void *stream_ctx;

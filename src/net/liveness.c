@@ -3,6 +3,8 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define PROBES 3
@@ -34,4 +36,12 @@ bool liveness_is_over(const uv_tcp_t *tcp)
     socklen_t size = sizeof info;
     return uv_fileno((const uv_handle_t *)tcp, &fd) == 0 &&
            getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_CLOSE;
+}
+
+bool liveness_is_unacknowledged(const uv_tcp_t *tcp)
+{
+    uv_os_fd_t fd;
+    int unsent = 0;
+    return uv_fileno((const uv_handle_t *)tcp, &fd) == 0 && ioctl(fd, SIOCOUTQ, &unsent) == 0 &&
+           unsent > 0;
 }

@@ -19,5 +19,7 @@ void liveness_watch(const uv_tcp_t *tcp, span limit);
 /* The kernel has ended the connection. For sockets that nobody reads: libuv does not poll these,
  * and would not say so. */
 bool liveness_is_over(const uv_tcp_t *tcp);
+/* Sent bytes that the peer's machine has not acknowledged yet. */
+bool liveness_is_unacknowledged(const uv_tcp_t *tcp);
 
 #endif

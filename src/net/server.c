@@ -243,6 +243,23 @@ void server_serve(struct http_server *s, struct http_exchange *x, const struct h
     buf_fini(&body);
 }
 
+void http_on_settled(struct http_exchange *x, void (*settled)(void *ctx, bool lost), void *ctx)
+{
+    must(x->state == EXCHANGE_PENDING);
+    x->settled = settled;
+    x->settled_ctx = ctx;
+}
+
+static void expect_receipt(struct http_exchange *x)
+{
+    void (*settled)(void *ctx, bool lost) = x->settled;
+    x->settled = NULL;
+    if (settled && x->conn && !x->conn->closing && !x->conn->input_ended)
+        receipt_add(&x->conn->receipts, settled, x->settled_ctx);
+    else if (settled)
+        settled(x->settled_ctx, true);
+}
+
 void http_reply(struct http_exchange *x, int status, struct str content_type, struct str body,
                 const char *extra)
 {
@@ -251,6 +268,7 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
     settle(x);
     x->receiver = NULL;
     struct conn *c = x->conn;
+    expect_receipt(x);
     if (!c) {
         exchange_free(x);
         return;

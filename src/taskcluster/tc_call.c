@@ -11,6 +11,7 @@
 #include "base/base64.h"
 #include "base/must.h"
 #include "net/query.h"
+#include "taskcluster/tc_lost.h"
 #include "taskcluster/tc_task.h"
 
 /* --- parameters of the path --- */
@@ -507,6 +508,7 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
     t->schemas = tc_schemas_new();
     list_init(&t->later);
     list_init(&t->waiting);
+    list_init(&t->lost);
     list_init(&t->telling);
     t->started = settings->now(settings->ctx);
     t->rng = rng_from_seed(settings->seed);
@@ -530,6 +532,7 @@ void taskcluster_free(struct taskcluster *t)
         return;
     tc_poll_free(t);
     tc_tell_free(t);
+    tc_lost_free(t);
     tc_files_free(t->files);
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);

@@ -7,7 +7,9 @@
 #include "base/must.h"
 #include "base/rfc3339.h"
 #include "taskcluster/tc_claim.h"
+#include "taskcluster/tc_artifact.h"
 #include "taskcluster/tc_handlers.h"
+#include "taskcluster/tc_lost.h"
 #include "taskcluster/tc_worker.h"
 #include "wire/field.h"
 
@@ -125,6 +127,8 @@ struct work {
     struct tc_recent recent[TASKS_MAX]; /* what it was given */
     struct backend_claim *claim;        /* NULL: it is over */
     struct list node;                   /* in taskcluster.waiting iff claim */
+    struct tc_handed *lost;             /* what it was given before, and never got; or NULL */
+    struct tc_handed *handed;           /* what this answer gives; NULL: nothing yet */
     bool gone;
     struct buf answer; /* the tasks that are written so far */
     size_t written, expected;
@@ -133,8 +137,10 @@ struct work {
 static void finish(struct work *w)
 {
     buf_lit(&w->answer, "]}");
-    if (w->written)
+    if (w->written) {
+        tc_handed_watch(w->handed, w->call->x);
         tc_worker_claimed(w->call->tc, w->queue, w->body.group, w->body.id, w->recent, w->written);
+    }
     struct buf answer = w->answer; /* w goes with its exchange */
     tc_reply(w->call, &answer);
     buf_fini(&answer);
@@ -145,6 +151,9 @@ static void add(struct work *w, const struct tc_task *t, uint32_t run, instant l
     const struct tc_claimed k = {t, run, w->body.group, w->body.id, lease_end};
     struct tc_recent *recent = &w->recent[w->written];
     *recent = (struct tc_recent){arena_copy(w->call->arena, t->job.options.alias), run};
+    if (!w->handed)
+        w->handed = tc_handed_new(w->call->tc, w->queue, w->body.group, w->body.id);
+    tc_handed_add(w->handed, (struct tc_handed_run){recent->task_id, run, lease_end});
     if (w->written++)
         buf_byte(&w->answer, ',');
     tc_claimed_write(&w->answer, w->call, &k, true);
@@ -291,7 +300,7 @@ static bool may_claim_work(struct tc_call *c, const struct claim_body *body)
     return tc_authorize(c, params, COUNT(params));
 }
 
-static void claim_work(struct tc_call *c, struct tc_worker *worker)
+static void wait_for_tasks(struct tc_call *c)
 {
     struct work *w = c->state;
     const struct claim_spec spec = {.queues = &w->queue,
@@ -303,15 +312,109 @@ static void claim_work(struct tc_call *c, struct tc_worker *worker)
                                     .wait = {WAIT_MS},
                                     .done = on_claimed,
                                     .ctx = w};
+    w->claim = backend_claim(c->tc->backend, &spec);
+    list_append(&c->tc->waiting, &w->node);
+    http_on_gone(c->x, on_gone, w);
+}
+
+/* --- claimWork, again --- */
+
+/* A run that the worker was given by an answer that was lost. */
+struct again {
+    struct work *work;
+    const struct tc_handed_run *was;
+};
+
+static void give_again(struct work *w);
+
+static bool is_unused(const struct tc_call *c, const struct tc_task *t,
+                      const struct tc_handed_run *was, struct str worker)
+{
+    const struct run *last = t->run_count ? &t->runs[t->run_count - 1] : NULL;
+    return last && last->index == was->run && last->outcome == OUTCOME_RUNNING &&
+           str_eq(last->worker, worker) && last->lease_end.ms == was->lease_end.ms &&
+           was->lease_end.ms > c->now.ms && (!tc_must_hold(c) || tc_holds(c, t->job.id, was->run));
+}
+
+/* Nobody has used the run: it goes to the worker a second time. */
+static void on_given_before(void *ctx, const struct reply *r)
+{
+    const struct again *g = ctx;
+    struct work *w = g->work;
+    struct tc_task t;
+    bool read = r->err.code == ERR_OK && tc_task_of(r, w->call->arena, &t);
+    if (read && is_unused(w->call, &t, g->was, w->body.worker))
+        add(w, &t, g->was->run, g->was->lease_end);
+    give_again(w);
+}
+
+static void on_artifacts(void *ctx, const struct reply *r)
+{
+    const struct again *g = ctx;
+    struct command cmd = {.kind = CMD_READ,
+                          .alias = g->was->task_id,
+                          .read = {.runs = true},
+                          .done = on_given_before,
+                          .ctx = ctx};
+    if (r->err.code == ERR_OK && r->count == 0)
+        backend_submit(g->work->call->tc->backend, &cmd);
+    else
+        give_again(g->work);
+}
+
+static void look_for_artifacts(struct work *w, const struct tc_handed_run *was)
+{
+    struct tc_call *c = w->call;
+    struct again *g = ARENA_NEW(c->arena, struct again);
+    *g = (struct again){w, was};
+    struct command cmd = {.kind = CMD_KV_LIST,
+                          .kv = {.space = STR(TC_ARTIFACTS), .prefix = true, .limit = 1},
+                          .done = on_artifacts,
+                          .ctx = g};
+    struct err err =
+        tc_artifact_key(was->task_id, was->run, (struct str){0}, c->arena, &cmd.kv.key);
+    must(err.code == ERR_OK);
+    backend_submit(c->tc->backend, &cmd);
+}
+
+static void give_again(struct work *w)
+{
+    struct tc_call *c = w->call;
+    bool enough = w->written == (size_t)w->body.tasks;
+    const struct tc_handed_run *was = enough ? NULL : tc_handed_next(w->lost);
+    if (was) {
+        look_for_artifacts(w, was);
+        return;
+    }
+    tc_lost_give_back(w->lost);
+    w->lost = NULL;
+    if (!w->written) {
+        buf_fini(&w->answer);
+        wait_for_tasks(c);
+        return;
+    }
+    log_info("taskcluster: worker %.*s asks again and gets %zu tasks again: the answer that gave "
+             "them to it was lost",
+             STR_ARG(w->body.worker), w->written);
+    finish(w);
+}
+
+static void claim_work(struct tc_call *c, struct tc_worker *worker)
+{
+    struct work *w = c->state;
     bool quarantined = tc_worker_is_quarantined(worker, c->now);
     tc_worker_seen(c, worker);
     if (quarantined) {
         tc_reply_later(c, STR("{\"tasks\":[]}"), (span){WAIT_MS});
         return;
     }
-    w->claim = backend_claim(c->tc->backend, &spec);
-    list_append(&c->tc->waiting, &w->node);
-    http_on_gone(c->x, on_gone, w);
+    w->lost = tc_lost_take(c->tc, w->queue, w->body.group, w->body.id);
+    if (!w->lost) {
+        wait_for_tasks(c);
+        return;
+    }
+    buf_lit(&w->answer, "{\"tasks\":[");
+    give_again(w);
 }
 
 void tc_claim_work(struct tc_call *c)

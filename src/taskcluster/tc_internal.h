@@ -34,6 +34,7 @@ struct taskcluster {
     instant started;
     struct list later;   /* answers that wait for their time; tc_reply.c */
     struct list waiting; /* claims of claimWork that wait for tasks; tc_claim.c */
+    struct list lost;    /* claims whose answer was lost; tc_lost.c */
     struct list telling; /* events of which something is to be told; tc_tell.c */
     struct rng rng;
     struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */

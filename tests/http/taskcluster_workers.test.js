@@ -4,6 +4,7 @@
 // Workers and task queues as Taskcluster's API shows them, and the claims of single runs.
 
 const assert = require('node:assert/strict');
+const net = require('node:net');
 const { describe, it } = require('node:test');
 const { notOn, until } = require('./harness');
 const { HOUR, assertRefused, assertSchema, definition, slugid, useTaskcluster } =
@@ -43,6 +44,75 @@ describe('claimTask', () => {
         await queue.claimTask(id, 0, WORKER);
         await queue.reportCompleted(id, 0);
         await assertRefused(queue.claimTask(id, 0, WORKER), 409, 'RequestConflict');
+    });
+});
+
+// Claims by a connection whose answer is never read, and ends that by a reset, or reads it and ends in order.
+async function claimAlone(server, queue, task, id, { reads }) {
+    const body = JSON.stringify({ ...WORKER, tasks: 1 });
+    const socket = net.connect(server.port, '127.0.0.1');
+    const read = new Promise((resolve) => socket.once('data', resolve));
+    socket.on('error', () => {});
+    await new Promise((resolve) => socket.once('connect', resolve));
+    if (!reads)
+        socket.pause();
+    socket.write(`POST /api/queue/v1/claim-work/${encodeURIComponent(task.taskQueueId)} HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\n`
+        + `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    await until(async () => (await queue.status(id)).status.state === 'running', 'it is claimed');
+    if (reads)
+        await read.then(() => socket.end());
+    else
+        socket.resetAndDestroy();
+    await new Promise((resolve) => socket.once('close', resolve));
+}
+
+// What waits in order there; a standby or threads of their own in between hide how a connection ended.
+describe('a claim whose answer was lost', notOn('standby', 'it reads the answer'), () => {
+    const server = useTaskcluster();
+    const claim = async (queue, task, fields) =>
+        (await queue.claimWork(task.taskQueueId, { ...WORKER, tasks: 1, ...fields })).tasks.map((t) => t.status.taskId);
+
+    async function lost(how = {}) {
+        const queue = await server.queue();
+        const task = definition();
+        const [id, other] = await tasks(queue, task, 2);
+        await claimAlone(server, queue, task, id, how);
+        return { queue, task, id, other };
+    }
+
+    it('gives_the_same_worker_the_same_run', async () => {
+        const { queue, task, id, other } = await lost();
+        assert.deepEqual(await claim(queue, task, { workerId: 'another' }), [other]);
+        const [again] = (await queue.claimWork(task.taskQueueId, { ...WORKER, tasks: 2 })).tasks;
+        assert.deepEqual([again.status.taskId, again.runId, again.status.runs.length], [id, 0, 1]);
+        const its = await server.queue(again.credentials);
+        assert.equal((await its.reclaimTask(id, 0)).runId, 0);
+        assert.equal((await its.reportCompleted(id, 0)).status.state, 'completed');
+    });
+
+    it('gives_it_once_more_if_that_is_lost_too_and_not_after_it_was_read', async () => {
+        const { queue, task, id, other } = await lost();
+        await claimAlone(server, queue, task, id, {});
+        assert.deepEqual(await claim(queue, task), [id]);
+        assert.deepEqual(await claim(queue, task), [other]);
+    });
+
+    it('gives_nothing_again_that_was_read', async () => {
+        const { queue, task, other } = await lost({ reads: true });
+        assert.deepEqual(await claim(queue, task), [other]);
+    });
+
+    it('gives_nothing_again_that_somebody_uses', async () => {
+        const { queue, task, id, other } = await lost();
+        await queue.reclaimTask(id, 0);
+        assert.deepEqual(await claim(queue, task), [other]);
+        const second = await lost();
+        await second.queue.createArtifact(second.id, 0, 'public/log', { storageType: 'reference', url: 'https://example.org/',
+            contentType: 'text/plain', expires: new Date(Date.now() + HOUR).toJSON() });
+        assert.deepEqual(await claim(second.queue, second.task), [second.other]);
+        const third = await lost();
+        await third.queue.cancelTask(third.id);
+        assert.deepEqual(await claim(third.queue, third.task), [third.other]);
     });
 });
 

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+/* More than the sockets of both ends take. */
+#define LARGE_ANSWER ((size_t)16 << 20)
+
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define POST(length, body)                                                                         \
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: " length "\r\n\r\n" body
@@ -462,11 +465,133 @@ static void a_request_that_waits_for_memory_keeps_its_headers(void **state)
     buf_fini(&want);
 }
 
+/* --- whether answers arrive --- */
+
+struct outcome {
+    int arrived, lost;
+};
+
+static void on_settled(void *ctx, bool lost)
+{
+    struct outcome *o = ctx;
+    o->lost += lost;
+    o->arrived += !lost;
+}
+
+/* Answers a held exchange, and has it said what became of that. */
+static void answer_noted(struct http_exchange *x, struct outcome *o)
+{
+    http_on_settled(x, on_settled, o);
+    fixture_answer(x, "news");
+}
+
+static void reset(struct client *c)
+{
+    const struct linger now = {.l_onoff = 1};
+    assert_int_equal(setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+}
+
+static void hold_one(struct fixture *f, struct client *c)
+{
+    client_open(f, c);
+    client_send(c, GET("/held"));
+    AWAIT(f, f->held_count == 1);
+}
+
+static void an_answer_whose_connection_is_reset_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    struct outcome o = {0};
+    fixture_serve(f);
+    hold_one(f, &c);
+    client_pause(&c);
+    answer_noted(f->held[0], &o);
+    fixture_settle(f);
+    assert_int_equal(o.lost + o.arrived, 0);
+    reset(&c);
+    client_close(f, &c);
+    AWAIT(f, o.lost == 1);
+    assert_int_equal(o.arrived, 0);
+}
+
+static void an_answer_that_is_followed_by_a_request_has_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    struct outcome o = {0};
+    fixture_serve(f);
+    hold_one(f, &c);
+    answer_noted(f->held[0], &o);
+    client_expect(f, &c, "news");
+    assert_int_equal(o.lost + o.arrived, 0);
+    client_send(&c, POST("5", "hello"));
+    client_expect(f, &c, "hello");
+    assert_int_equal(o.arrived, 1);
+    reset(&c);
+    client_close(f, &c);
+    fixture_settle(f);
+    assert_int_equal(o.lost, 0);
+}
+
+static void an_answer_before_an_orderly_end_has_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    struct outcome o = {0};
+    fixture_serve(f);
+    hold_one(f, &c);
+    answer_noted(f->held[0], &o);
+    client_expect(f, &c, "news");
+    client_close(f, &c);
+    AWAIT(f, o.arrived == 1);
+    assert_int_equal(o.lost, 0);
+}
+
+static void an_answer_to_a_peer_that_has_gone_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    struct outcome o = {0};
+    fixture_serve(f);
+    hold_one(f, &c);
+    http_on_gone(f->held[0], NULL, NULL);
+    client_close(f, &c);
+    AWAIT(f, http_is_gone(f->held[0]));
+    answer_noted(f->held[0], &o);
+    AWAIT(f, o.lost == 1);
+    assert_int_equal(o.arrived, 0);
+}
+
+static void an_answer_half_of_which_is_unread_at_the_end_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    struct outcome o = {0};
+    char *large = calloc(1, LARGE_ANSWER + 1);
+    fixture_serve(f);
+    hold_one(f, &c);
+    client_pause(&c);
+    memset(large, 'x', LARGE_ANSWER);
+    http_on_settled(f->held[0], on_settled, &o);
+    fixture_answer(f->held[0], large);
+    fixture_settle(f);
+    client_close(f, &c);
+    AWAIT(f, o.lost == 1);
+    assert_int_equal(o.arrived, 0);
+    free(large);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(an_answer_whose_connection_is_reset_is_lost),
+        TEST(an_answer_that_is_followed_by_a_request_has_arrived),
+        TEST(an_answer_before_an_orderly_end_has_arrived),
+        TEST(an_answer_to_a_peer_that_has_gone_is_lost),
+        TEST(an_answer_half_of_which_is_unread_at_the_end_is_lost),
         TEST(a_request_is_answered),
         TEST(each_header_of_the_table_reaches_the_handler),
         TEST(one_connection_serves_many_requests),
