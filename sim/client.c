@@ -80,8 +80,10 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     e->condition = (enum condition)sim_draw(s, CONDITION_PREEMPTED + 1);
     if (sim_chance(s, 20))
         e->exception = (enum outcome)(OUTCOME_WORKER_SHUTDOWN + sim_draw(s, EXCEPTIONS));
-    if (sim_chance(s, 30))
+    if (s->profile.nodes || sim_chance(s, 30))
         e->node = node_some(s);
+    if (s->profile.nodes && sim_chance(s, 40))
+        e->condition = CONDITION_PREEMPTED;
     bool preempted = s->profile.graces && e->condition == CONDITION_PREEMPTED;
     bool unsaid = preempted && sim_chance(s, 20);
     if (unsaid)
@@ -158,7 +160,8 @@ static void report_something(struct sim *s)
     if (!m)
         return;
     uint64_t token = some_token(s, m);
-    switch (sim_draw(s, 10)) {
+    uint64_t kind = sim_draw(s, 10);
+    switch (s->profile.nodes && kind >= 6 ? 0 : kind) {
     case 0:
     case 1:
     case 2:

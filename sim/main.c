@@ -41,6 +41,11 @@ static void sharpen(struct profile *p, uint64_t seed)
         p->crons = p->gangs = false;
         p->queues = 1;
     }
+    if (seed % 8 == 5) {
+        p->nodes = p->policies = p->graces = true;
+        p->limits = p->crons = p->deps = p->gangs = p->bulks = false;
+        p->queues = 1;
+    }
 }
 
 static struct profile some_profile(struct sim *s)

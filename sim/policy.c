@@ -48,6 +48,8 @@ static int64_t some_limit(struct sim *s)
 
 static int64_t some_avoid(struct sim *s)
 {
+    if (s->profile.nodes)
+        return 10000 + (int64_t)sim_draw(s, 20000);
     if (sim_chance(s, 60))
         return AVOID_UNSTATED;
     return sim_chance(s, 25) ? AVOID_NOT : (int64_t)sim_draw(s, 20000);

@@ -49,6 +49,7 @@ struct profile {
     bool turns;              /* the clock is set back */
     /* Of some seeds, see main.c: */
     bool narrow; /* limits are one job per key, and there are few keys */
+    bool nodes;  /* failures are many and name the node, which policies avoid */
 };
 
 struct ticket;
