@@ -81,9 +81,11 @@ describe('an executor that may not create pods', { skip: onlyDouble }, () => {
         const { id } = await bed.enqueue(executor, pod(QUICK), { retry_limit: 0 });
         await until(async () => JSON.stringify(await bed.server.get(`/jobs/${id}/explain`)).includes('grant it'),
             'the explanation names what grants it');
-        assert.deepEqual(await bed.server.runs(id), []);
+        // A claim that was under way may have got it; it went back as it was.
+        for (const run of await bed.server.runs(id))
+            assert.equal(run.outcome, 'returned');
         bed.double.faults.clear();
-        await bed.status(id, 'completed');
+        assert.equal((await bed.status(id, 'completed')).attempts, 0);
         await executor.stop();
     });
 
