@@ -37,6 +37,7 @@ static void check_report_code(const struct ticket *t, enum err_code code)
         ticket_check_there(t, 0, true);
         return;
     case ERR_STALE_GANG:
+    case ERR_RUN_LIMIT:
         PROMISE(t->token && m->gang && live != YES, "GANG",
                 "#%lu: job %lu was called another generation of its gang", t->serial, m->serial);
         ticket_check_there(t, 0, true);

@@ -122,7 +122,7 @@ func (e *APIError) Where() string {
 func (e *APIError) Is(target error) bool {
 	switch target {
 	case ErrStaleToken:
-		return e.Code == "stale_token" || e.Code == "stale_gang"
+		return e.Code == "stale_token" || e.Code == "stale_gang" || e.Code == "run_limit"
 	case ErrUnauthorized:
 		return e.Status == http.StatusUnauthorized
 	case ErrForbidden:

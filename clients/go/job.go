@@ -20,13 +20,16 @@ const (
 // of an earlier run.
 //
 // The handler's context is done when the work has become useless: the lease is lost, or the job was
-// given back. Stopping is closed before that, as soon as the worker is about to end.
+// given back. Its deadline is the end of the time that the run may take, if that is limited. Stopping is closed before that, as soon as the worker is about to end.
 type Job struct {
 	JobData
 	client   *Client
 	stopping chan struct{}
 	cancel   context.CancelFunc
 	started  time.Time
+	limit    time.Time // of a run that may take only so long, as are:
+	endLimit context.CancelFunc
+	timer    *time.Timer
 
 	mu        sync.Mutex
 	leaseEnd  time.Time

@@ -139,6 +139,9 @@ func (l *loop) claim(count int, wait time.Duration) {
 		body["queues"] = l.w.Queues
 	}
 	addText(body, "node", l.w.Node)
+	if l.w.MaxRun > 0 {
+		body["max_run_ms"] = l.w.MaxRun.Milliseconds()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.claiming, l.abortClaim = true, cancel
 	go func() {

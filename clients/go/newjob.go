@@ -24,6 +24,7 @@ type NewJob struct {
 	RetainUntil    time.Time
 	DependsOn      []any // ids, and in bulk places of earlier jobs
 	ConcurrencyKey string
+	MaxRun         time.Duration // how long one run may take; any time if 0
 	Group          string
 	RetryPolicies  []string
 	Traceparent    string // the trace that it belongs to
@@ -56,6 +57,9 @@ func (j NewJob) MarshalJSON() ([]byte, error) {
 	all["queue"], all["type"], all["payload"] = j.Queue, j.Type, j.Payload
 	if j.Priority != nil {
 		all["priority"] = *j.Priority
+	}
+	if j.MaxRun != 0 {
+		all["max_run_ms"] = j.MaxRun.Milliseconds()
 	}
 	if j.RetryLimit != nil {
 		all["retry_limit"] = *j.RetryLimit
@@ -111,6 +115,7 @@ type JobData struct {
 	Run            int             `json:"run"`       // of a claim: the index of the run, from 0
 	Token          string          `json:"token"`     // of a claim
 	LeaseExpiresAt int64           `json:"lease_expires_at"`
+	MaxRunMS       int64           `json:"max_run_ms"` // how long a run may take; 0: any time
 	Raw            json.RawMessage `json:"-"`
 }
 

@@ -52,6 +52,7 @@ type Worker struct {
 	Lease       time.Duration // how long the server waits for a renewal, which comes after every third of it; 30 s if 0
 	Grace       time.Duration // how long handlers may go on when the worker ends; 30 s if 0, negative: not at all
 	Wait        time.Duration // how long a claim waits for a job; 10 s if 0
+	MaxRun      time.Duration // how long a run may take, unless the job or its queue has a shorter limit; no limit if 0
 	Name        string        // on record with every run; host and process id
 	Node        string        // jobs that must avoid it are left to others; TENAX_NODE
 	Log         *log.Logger   // the standard logger if nil
@@ -149,19 +150,36 @@ func (w *Worker) begin(data JobData) (*Job, context.Context) {
 	w.mu.Lock()
 	w.held[job] = true
 	w.mu.Unlock()
+	if data.MaxRunMS > 0 {
+		job.limit = now.Add(time.Duration(data.MaxRunMS) * time.Millisecond)
+		ctx, job.endLimit = context.WithDeadline(ctx, job.limit)
+		job.timer = time.AfterFunc(time.Until(job.limit), func() { w.overrun(job) })
+	}
 	return job, ctx
+}
+
+// overrun: the server ends the run by itself, and would refuse a report of it.
+func (w *Worker) overrun(job *Job) {
+	w.lose(job, fmt.Sprintf("it took longer than its max_run_ms, %d", job.MaxRunMS))
 }
 
 func (w *Worker) forget(job *Job) {
 	w.mu.Lock()
 	delete(w.held, job)
 	w.mu.Unlock()
+	if job.timer != nil {
+		job.timer.Stop()
+		job.endLimit()
+	}
 	job.cancel()
 }
 
 // work is the goroutine of a run.
 func (w *Worker) work(ctx context.Context, job *Job) {
 	verb, body := w.outcome(ctx, job)
+	if job.timer != nil && !time.Now().Before(job.limit) {
+		w.overrun(job)
+	}
 	if verb != "" && job.conclude() {
 		w.report(job, verb, body)
 	}
@@ -392,7 +410,7 @@ func (w *Worker) renew(ctx context.Context, held []*Job, sent time.Time) error {
 // isGone: the server says that the run is over.
 func isGone(code string) bool {
 	switch code {
-	case "stale_token", "stale_gang", "not_found", "not_in_flight":
+	case "stale_token", "stale_gang", "run_limit", "not_found", "not_in_flight":
 		return true
 	}
 	return false

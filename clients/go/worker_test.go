@@ -54,12 +54,12 @@ func (b *bench) drain(handler Handler) {
 type seen struct {
 	JobData
 	Runs []struct {
-		Worker, Outcome, Message, Category, Subcategory, Reason string
-		ErrorType                                               string `json:"error_type"`
-		ExitCode                                                *int   `json:"exit_code"`
-		TerminationMessage                                      string `json:"termination_message"`
-		RunMS                                                   *int   `json:"run_ms"`
-		EndedAt                                                 int64  `json:"ended_at"`
+		Worker, Outcome, Message, Culprit, Category, Subcategory, Reason string
+		ErrorType                                                        string `json:"error_type"`
+		ExitCode                                                         *int   `json:"exit_code"`
+		TerminationMessage                                               string `json:"termination_message"`
+		RunMS                                                            *int   `json:"run_ms"`
+		EndedAt                                                          int64  `json:"ended_at"`
 	}
 }
 
@@ -72,6 +72,30 @@ func (b *bench) see(id string) seen {
 }
 
 func nothing(context.Context, *Job) (any, error) { return nil, nil }
+
+func TestARunTakesNoLongerThanItMay(t *testing.T) {
+	b := newBench(t)
+	ids := []string{b.add(NewJob{RetryLimit: Int(0), MaxRun: 500 * time.Millisecond}), b.add(NewJob{RetryLimit: Int(0)})}
+	var limits []int64
+	w := b.worker(func(ctx context.Context, job *Job) (any, error) {
+		limits = append(limits, job.MaxRunMS)
+		if _, limited := ctx.Deadline(); !limited {
+			t.Error("the context has no deadline")
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	w.MaxRun, w.Lease = 600*time.Millisecond, time.Second
+	must(t, w.Drain(background))
+	same(t, "the limits", limits, []int64{500, 600})
+	for _, id := range ids {
+		job := b.see(id)
+		for job.Status == "in_flight" {
+			job = b.see(id)
+		}
+		same(t, "the end", []string{job.Status, job.Runs[0].Culprit}, []string{"dead", "deadline"})
+	}
+}
 
 func TestAResultIsKept(t *testing.T) {
 	b := newBench(t)

@@ -188,6 +188,15 @@ static struct err read_flag(struct json_cursor *c, struct arena *a, void *out)
     return err_none();
 }
 
+struct err api_field_max_run(struct json_cursor *c, struct arena *a, void *out)
+{
+    int64_t ms;
+    (void)a;
+    TRY(json_read_int(c, 1, SPAN_MAX_MS, &ms));
+    *(uint64_t *)out = (uint64_t)ms;
+    return err_none();
+}
+
 static struct err read_when_no_policy(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
@@ -346,6 +355,8 @@ static const struct field job_table[] = {
      "integer 1..: by when it has to be done, milliseconds since 1970 (UTC)"},
     {"retain_until", false, read_deadline, SPEC(options.retain_until), true,
      "integer 1..: once ended it is kept until then, milliseconds since 1970 (UTC)"},
+    {"max_run_ms", false, api_field_max_run, SPEC(options.max_run), true,
+     "integer 1..: how long one run may take"},
     {"when_no_policy", false, read_when_no_policy, SPEC(options.when_no_policy), true,
      "string (default|fail): what becomes of a failure that no retry policy decides about"},
     {"group", false, api_field_name, SPEC(options.group), true,

@@ -252,6 +252,7 @@ struct err api_field_priority(struct json_cursor *c, struct arena *a, void *u16)
 /* An index, by which the run is named from then on. */
 struct err api_field_run(struct json_cursor *c, struct arena *a, void *run_ref);
 struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i64);
+struct err api_field_max_run(struct json_cursor *c, struct arena *a, void *u64);
 /* A backoff with all its members. */
 struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct curve *out);

@@ -68,6 +68,16 @@ static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *ou
     return clear ? err_none() : field_part(c, a, &f->backoff);
 }
 
+static struct err patch_max_run(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_MAX_RUN;
+    p->max_run = 0;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : api_field_max_run(c, a, &p->max_run);
+}
+
 static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
 {
     struct patch_fields *f = out;
@@ -125,6 +135,7 @@ static const struct field patch_table[] = {
      .most = JOB_RETRY_LIMIT_MAX},
     {"backoff", false, patch_backoff, 0, .doc = "Backoff?"},
     {"retention", false, patch_retention, 0, .doc = "PatchedRetention?"},
+    {"max_run_ms", false, patch_max_run, 0, .doc = "integer 1..?"},
 };
 const struct api_body api_patch_body = {API_FIELDS(patch_table)};
 

@@ -23,6 +23,7 @@ static const struct str fallbacks[] = {{"default", 7}, {"fail", 4}};
     }
 QUEUE_HAS(has_rate, rate_is_set(&s->rate))
 QUEUE_HAS(has_retry_limit, s->retry_limit != RETRY_LIMIT_DEFAULT)
+QUEUE_HAS(has_max_run, s->max_run.ms > 0)
 QUEUE_HAS(has_backoff, s->backoff.shape != CURVE_NONE)
 
 static const struct shape_member rate_members[] = {
@@ -61,6 +62,8 @@ static const struct shape_member queue_members[] = {
     {MEMBER_INNER("retention", ALWAYS, &kept_shape, NULL)},
     {MEMBER_WORD(struct queue_shown, view.settings.when_no_policy, "when_no_policy", OR_NULL,
                  &api_fallback_words, NULL)},
+    {MEMBER(struct queue_shown, view.settings.max_run, "max_run_ms", OR_NULL, NULL,
+            .type = "integer 1..", .is_set = has_max_run)},
     {MEMBER_OTHER(struct queue_shown, retry_policies, "retry_policies", ALWAYS, "string[]",
                   write_policies, NULL)},
     {MEMBER_OBJECT(struct queue_shown, view.counts, "jobs", ALWAYS, &api_counts_shape, NULL)},
@@ -183,6 +186,18 @@ static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *o
                     (int)(word.len < 32 ? word.len : 32), word.at);
 }
 
+static struct err read_max_run(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct queue_command *q = out;
+    uint64_t ms = 0;
+    bool clear;
+    TRY(meet(c, out, QUEUE_MAX_RUN, &clear));
+    if (!clear)
+        TRY(api_field_max_run(c, a, &ms));
+    q->settings.max_run.ms = (int64_t)ms;
+    return err_none();
+}
+
 static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
 {
     return api_field_name(c, a, &((struct queue_command *)out)->name);
@@ -210,6 +225,7 @@ static const struct field queue_table[] = {
     {"retry_policies", false, read_policies, 0, .doc = "name 1..255[..$]?",
      .most = API_POLICIES_MAX},
     {"when_no_policy", false, read_no_policy, 0, .doc = "string /^(default|fail)$/?"},
+    {"max_run_ms", false, read_max_run, 0, .doc = "integer 1..?: how long one run may take"},
     /* of an answer that is sent back */
     {"configured", false, pass_over, 0,
      .doc = "any: of an answer that is sent back; without effect"},

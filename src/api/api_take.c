@@ -238,6 +238,7 @@ struct claim_fields {
     struct name_list queues;
     int32_t count;
     span lease, wait;
+    uint64_t max_run;
     struct str worker, node, claim_id;
 };
 
@@ -247,6 +248,8 @@ static const struct field claim_table[] = {
     {"count", false, field_i32, offsetof(struct claim_fields, count), true, "integer 1..$",
      CLAIM_MAX},
     {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true, API_LEASE_DOC},
+    {"max_run_ms", false, api_field_max_run, offsetof(struct claim_fields, max_run), true,
+     "integer 1..: how long the worker lets one run take"},
     {"wait_ms", false, field_span, offsetof(struct claim_fields, wait), true, "integer 0..$",
      WAIT_MAX_MS},
     {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true, "string 1..$",
@@ -386,6 +389,7 @@ void api_claim(struct api *a, const struct api_request *r)
                               .address = str_from(http_peer(r->x)->address),
                               .agent = api_agent_of(r),
                               .lease = f.lease,
+                              .max_run = {(int64_t)f.max_run},
                               .wait = wait_of(a, f.wait),
                               .key = claim_key(f.worker, f.claim_id),
                               .done = on_claimed,
@@ -399,6 +403,7 @@ void api_claim(struct api *a, const struct api_request *r)
 struct claim_job_fields {
     struct run_ref run;
     span lease;
+    uint64_t max_run;
     struct str worker, node;
 };
 
@@ -406,6 +411,8 @@ static const struct field claim_job_table[] = {
     {"run", false, api_field_run, offsetof(struct claim_job_fields, run), true,
      "integer 0..$: only if its next run has this index", UINT32_MAX},
     {"lease_ms", false, field_span, offsetof(struct claim_job_fields, lease), true, API_LEASE_DOC},
+    {"max_run_ms", false, api_field_max_run, offsetof(struct claim_job_fields, max_run), true,
+     "integer 1..: how long the worker lets one run take"},
     {"worker", false, api_field_name, offsetof(struct claim_job_fields, worker), true,
      "string 1..$: may repeat the claim, which then is answered as the first time", JOB_NAME_MAX},
     {"node", false, api_field_label, offsetof(struct claim_job_fields, node), true,
@@ -458,7 +465,8 @@ void api_claim_job(struct api *a, const struct api_request *r)
                                      .run = f.run.index,
                                      .worker = f.worker,
                                      .node = f.node,
-                                     .lease = f.lease};
+                                     .lease = f.lease,
+                                     .max_run = {(int64_t)f.max_run}};
     api_send(a, r, &c);
 }
 

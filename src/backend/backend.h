@@ -93,6 +93,7 @@ struct claim_spec {
     struct glob_list reach;    /* likewise */
     enum job_kind kind;        /* it is given no other jobs */
     span lease, wait;
+    span max_run; /* that each run may take; 0: it does not say */
     /* Not 0: a claim that is repeated with its key takes the place of the first. It gets what that
      * got, as far as the worker has said nothing of it yet; the first is answered with nothing. */
     uint64_t key;

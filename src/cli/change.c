@@ -71,8 +71,8 @@ static const struct option_def delete_options[] = {
 
 static const struct option_def patch_options[] = {
     {"set", "JSON", OPTION_TEXT, AT(set),
-     .help = "what to change: queue, priority, ready_at, retry_limit, backoff, retention; null "
-             "resets to the server's default"},
+     .help = "what to change: queue, priority, ready_at, retry_limit, backoff, retention, "
+             "max_run_ms; null resets to the server's default"},
     MANY_OPTIONS,
     CLIENT_OPTIONS(struct change_args),
     {0},

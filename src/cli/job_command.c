@@ -46,6 +46,11 @@ static void write_overrides(struct buf *out, struct str job)
         duration_write(out, (span){jitter});
         buf_lit(out, ")\n");
     }
+    if (view_int(job, "max_run_ms", &keep)) {
+        buf_lit(out, "max run    ");
+        duration_write(out, (span){keep});
+        buf_byte(out, '\n');
+    }
     if (view_int(retention, "completed_ms", &keep)) {
         buf_lit(out, "kept       ");
         duration_write(out, (span){keep});

@@ -222,7 +222,8 @@ static const struct {
                      {"rate", "rate"},
                      {"retryLimit", "retry_limit"},
                      {"backoff", "backoff"},
-                     {"retention", "retention"}};
+                     {"retention", "retention"},
+                     {"maxRunMs", "max_run_ms"}};
 
 #define QUEUE_MEMBERS COUNT(queue_members)
 

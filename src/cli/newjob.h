@@ -17,7 +17,7 @@ struct enqueue_args {
     const char *at;
     int64_t priority, retry_limit;
     const char *backoff;
-    span retain_completed, retain_dead;
+    span retain_completed, retain_dead, max_run;
     const char *unique_key;
     const char *idempotency_key;
     int unique_while; /* index into queued|active|exists */
@@ -63,6 +63,7 @@ enum newjob_field {
     NEWJOB_RETRY_POLICIES,
     NEWJOB_GROUP,
     NEWJOB_GROUP_OWNER,
+    NEWJOB_MAX_RUN,
     NEWJOB_FIELDS
 };
 

@@ -18,7 +18,7 @@ struct queue_args {
     struct client_args client;
     bool pause, resume, remove;
     const char *concurrency, *per_key, *rate, *burst, *retry_limit, *retain_completed, *retain_dead;
-    const char *policies, *no_policy;
+    const char *policies, *no_policy, *max_run;
 };
 
 #define AT(field) offsetof(struct queue_args, field)
@@ -45,6 +45,9 @@ static const struct option_def queue_options[] = {
     {"when-no-policy", "default|fail", OPTION_TEXT, AT(no_policy),
      .help = "what happens to failed jobs without an effective retry policy while policies are "
              "enabled: the usual retries, or they fail; none: the server's setting"},
+    {"max-run", "TIME", OPTION_TEXT, AT(max_run),
+     .help = "how long one run of its jobs may take: then it has failed, whatever its worker says; "
+             "a shorter limit of a job's own counts; none: any time"},
     {"delete", NULL, OPTION_SWITCH, AT(remove),
      .help = "delete all its settings; refused while jobs wait or run in it"},
     CLIENT_OPTIONS(struct queue_args),
@@ -171,6 +174,11 @@ static const char *write_body(const struct queue_args *args, struct buf *b)
             buf_lit(b, "null");
         else
             json_write_string(b, str_from(args->no_policy));
+    }
+    if (args->max_run) {
+        buf_byte(b, b->len ? ',' : '{');
+        if (!add_span(b, "max_run_ms", args->max_run))
+            return "--max-run is a duration as in 30m, or none";
     }
     if (args->remove && b->len)
         return "--delete cannot be combined with other changes";

@@ -24,6 +24,10 @@ static const struct option_def options[] = {
      .env = "TENAX_CONCURRENCY", .def = "1", .help = "how many jobs to run at the same time"},
     {"timeout", "DURATION", OPTION_SPAN, AT(timeout), .def = "0",
      .help = "end a command that runs longer, and report a failure; 0: no limit"},
+    {"max-run", "DURATION", OPTION_SPAN, AT(max_run), .def = "0",
+     .help = "how long a run may take: then the server ends it, whatever this worker says, and the "
+             "command is ended, too; of this limit, the job's and its queue's the shortest counts; "
+             "0: no limit"},
     {"kill-exit", "CODE", OPTION_INT, AT(kill_exit), .min = 1, .max = 255,
      .help = "exit code by which a command says that retrying is pointless: the job is dead"},
     {"give-back-exit", "CODE", OPTION_INT, AT(give_back_exit), .min = 1, .max = 255,
@@ -176,6 +180,7 @@ static int work(const struct work_args *args, const struct options *o, const cha
                                     .queues = args->queue,
                                     .worker = args->name,
                                     .node = args->node,
+                                    .max_run = args->max_run,
                                     .seats = (size_t)args->concurrency};
     struct executor_process_args by = {.command = o->rest,
                                        .worker = args->name,

@@ -11,7 +11,7 @@ struct work_args {
     struct client_args client;
     const char *queue, *name, *node;
     int64_t concurrency;
-    span lease, grace, timeout;
+    span lease, grace, timeout, max_run;
     int64_t kill_exit, give_back_exit;
     int category_from; /* index into stderr|termination-message */
     bool once, drain;

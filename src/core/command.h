@@ -172,6 +172,7 @@ struct job_claim {
     uint32_t run;
     struct str worker, node; /* or empty; a worker without a name cannot repeat a claim */
     span lease;
+    span max_run; /* that the run may take; 0: the claim does not say */
 };
 
 struct failure_report {
@@ -202,6 +203,7 @@ enum patch_field {
     PATCH_COMPLETED = 32,
     PATCH_DEAD = 64,
     PATCH_FREE = 128, /* it no longer waits for jobs */
+    PATCH_MAX_RUN = 256,
 };
 
 struct patch {
@@ -212,6 +214,7 @@ struct patch {
     int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
+    uint64_t max_run; /* ms; 0: any time */
 };
 
 struct runs_command {
@@ -242,7 +245,8 @@ enum queue_field {
     QUEUE_DEAD = 128,
     QUEUE_POLICIES = 256,
     QUEUE_NO_POLICY = 512,
-    QUEUE_ALL = 1023,
+    QUEUE_MAX_RUN = 1024,
+    QUEUE_ALL = 2047,
 };
 struct queue_command {
     struct str name; /* LIST: where the last page ended, or empty */

@@ -22,10 +22,11 @@ static bool keep_rest(const struct correction *c, instant *t)
     return c->from.ms != c->to.ms;
 }
 
-void correction_lease(const struct correction *c, instant *taken_at, instant *end)
+void correction_lease(const struct correction *c, struct lease *lease)
 {
-    clamp(c, taken_at);
-    keep_rest(c, end);
+    clamp(c, &lease->taken_at);
+    keep_rest(c, &lease->end);
+    keep_rest(c, &lease->limit);
 }
 
 bool correction_apply(const struct correction *c, struct job_state *s)

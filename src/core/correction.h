@@ -9,6 +9,7 @@
  * with, for that is someone's word about the wall clock. */
 
 #include "core/job.h"
+#include "core/port.h"
 
 struct correction {
     instant from; /* the newest instant of the wrong clock */
@@ -18,6 +19,6 @@ struct correction {
 /* True if that changed something. */
 bool correction_apply(const struct correction *c, struct job_state *s);
 /* The same for a lease that lies beside the state. */
-void correction_lease(const struct correction *c, instant *taken_at, instant *end);
+void correction_lease(const struct correction *c, struct lease *lease);
 
 #endif

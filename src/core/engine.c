@@ -105,6 +105,7 @@ void engine_free(struct engine *e)
         btree_fini(&e->heads[k]);
     btree_fini(&e->deadlines);
     btree_fini(&e->lease_ends);
+    btree_fini(&e->run_limits);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->surplus);
@@ -367,6 +368,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
     struct btree_entry due;
     *more = engine_takers_lose(e, now);
     TRY(engine_end_by_advance(e, now, &most, more));
+    TRY(engine_overtime_advance(e, now, &most, more));
     TRY(engine_leases_advance(e, now, &most, more));
     TRY(engine_surplus_trim(e, now, &most, more));
     TRY(engine_waits_advance(e, now, &most, more));
@@ -397,6 +399,10 @@ bool engine_next_due(const struct engine *e, instant *at)
     struct btree_entry due;
     instant lease;
     bool any = engine_end_by_next(e, at);
+    if (engine_overtime_next(e, &lease) && (!any || lease.ms < at->ms)) {
+        *at = lease;
+        any = true;
+    }
     if (engine_leases_due(e, &lease) && (!any || lease.ms < at->ms)) {
         *at = lease;
         any = true;

@@ -279,6 +279,7 @@ struct taker_spec {
     bool claim;
     enum job_kind kind; /* it is given no other jobs */
     span lease;         /* claim: of each job */
+    span max_run;       /* claim: that each run may take; 0: it does not say */
     uint64_t key;       /* claim: for engine_claim_again; 0: it cannot be repeated */
     instant wait_end;   /* claim: answered empty then */
 };

@@ -9,7 +9,8 @@
 /* --- patch --- */
 
 /* Those fields that lie in the job's first record. */
-#define PATCH_FIRST (PATCH_QUEUE | PATCH_RETRY_LIMIT | PATCH_BACKOFF | PATCH_COMPLETED | PATCH_DEAD)
+#define PATCH_FIRST                                                                                \
+    (PATCH_QUEUE | PATCH_RETRY_LIMIT | PATCH_BACKOFF | PATCH_COMPLETED | PATCH_DEAD | PATCH_MAX_RUN)
 
 static void apply(const struct patch *p, instant now, struct job *job)
 {
@@ -29,6 +30,8 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->completed_retention = p->completed_retention;
     if (p->set & PATCH_DEAD)
         job->dead_retention = p->dead_retention;
+    if (p->set & PATCH_MAX_RUN)
+        job->options.max_run = p->max_run;
 }
 
 /* Its status, which stays, is `from`; l is its run that is under way, or NULL. */

@@ -160,6 +160,8 @@ void engine_check(const struct engine *e)
     btree_check(&e->deadlines);
     must(e->lease_ends.count + held <= in_flight);
     btree_check(&e->lease_ends);
+    must(e->run_limits.count <= in_flight);
+    btree_check(&e->run_limits);
     engine_end_by_check(e);
     check_totals(e);
     btree_check(&e->waiting_for);

@@ -76,6 +76,7 @@ struct err engine_hand_out_again(struct engine *e, instant now, const struct liv
     h->run = l->run;
     h->token = l->token;
     h->lease_end = engine_lease_end(e, l);
+    h->job.options.max_run = (uint64_t)l->max_run.ms;
     engine_trace_handout(e, a, h);
     return err_none();
 }
@@ -109,7 +110,8 @@ static struct err begin(struct engine *e, instant now, const struct job_claim *c
     must(q);
     TRY(check_kept_back(e, now, q, job, c->node));
     bring_into_order(e, now, q, job, extent->has_state);
-    struct taker t = {.claim = true, .kind = job_kind(job), .lease = c->lease};
+    struct taker t = {
+        .claim = true, .kind = job_kind(job), .lease = c->lease, .max_run = c->max_run};
     struct btree_entry entry = {engine_rank(&job->state), job->id.hi, job->id.lo,
                                 extent->has_state ? READY_VAL_STATE : 0};
     t.worker = engine_worker_ref(e, c->worker);

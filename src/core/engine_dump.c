@@ -116,12 +116,13 @@ static void dump_live(struct dump *d)
             continue;
         LINE(d,
              "live " ID_FMT " %.*s %.*s token %" PRIu64 " ready %" PRId64 " taken %" PRId64
-             " end %" PRId64 " run %u %u %u %u priority %u %d %d %.*s key %d group %.*s budgets %d",
+             " end %" PRId64 " limit %" PRId64
+             " run %u %u %u %u priority %u %d %d %.*s key %d group %.*s budgets %d",
              ID_ARG(l->id), STR_ARG(l->queue->name), STR_ARG(d->e->types[l->type]), l->token,
-             l->ready_at.ms, l->taken_at.ms, engine_lease_end(d->e, l).ms, l->run, l->attempts,
-             l->forgiven, l->losses, l->priority, l->has_state, l->payload_apart,
-             (int)l->worker->len, l->worker->bytes, l->key != NULL,
-             STR_ARG(engine_group_name(l->member_of)), l->budgets != NULL);
+             l->ready_at.ms, l->taken_at.ms, engine_lease_end(d->e, l).ms,
+             engine_overtime_at(d->e, l).ms, l->run, l->attempts, l->forgiven, l->losses,
+             l->priority, l->has_state, l->payload_apart, (int)l->worker->len, l->worker->bytes,
+             l->key != NULL, STR_ARG(engine_group_name(l->member_of)), l->budgets != NULL);
     }
 }
 

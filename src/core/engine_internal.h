@@ -95,6 +95,10 @@ struct live {
     instant ready_since; /* or none: see struct run */
     instant lease_due;   /* iff no taker: its end, by the steady time; see engine_lease.h */
     span lease;          /* iff no taker: as long as it was granted for */
+    span max_run;        /* 0: it may take any time; see engine_overtime.h */
+    instant limit_due;   /* iff max_run: when that is over, by the steady time */
+    unsigned limited_by; /* iff max_run: enum run_limit */
+    bool overtime;       /* it ends as it took too long */
     span completed_retention, dead_retention;
     instant retain_until; /* or 0 */
     uint32_t run, attempts, forgiven, losses;
@@ -150,7 +154,7 @@ struct taker {
     struct gang_part *plan_for;
     struct taker *plan_next;
     struct list held; /* struct live.held */
-    span lease;
+    span lease, max_run;
     uint64_t key; /* of a claim that can be repeated; or 0 */
     instant wait_end;
     bool wait_armed;     /* a DUE_WAIT deadline exists */
@@ -185,6 +189,7 @@ struct engine {
     struct btree heads[JOB_KINDS];
     struct btree deadlines;  /* major: milliseconds since the epoch */
     struct btree lease_ends; /* major: the steady time */
+    struct btree run_limits; /* likewise */
     struct idmap repeats;    /* struct claim_runs *, by key; see engine_repeat.h */
     span lead;               /* how far `now` is ahead of the steady time */
     struct btree ended[2];   /* ids of completed, dead */
@@ -686,6 +691,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
                    enum culprit culprit, const char *reason);
 
 #include "core/engine_lease.h" /* these need all of the above */
+#include "core/engine_overtime.h"
 #include "core/engine_repeat.h"
 #include "core/engine_line.h"
 #include "core/engine_surplus.h"

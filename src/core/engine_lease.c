@@ -15,7 +15,7 @@
 
 /* --- counting --- */
 
-static instant steady(const struct engine *e, instant now)
+instant engine_steady(const struct engine *e, instant now)
 {
     return instant_add(now, (span){-e->lead.ms});
 }
@@ -45,14 +45,14 @@ void engine_lease_drop(struct engine *e, struct live *l)
 static void set_due(struct engine *e, struct live *l, instant due)
 {
     engine_lease_drop(e, l);
-    l->lease_due = instant_max(due, (instant){0});
+    l->lease_due = engine_overtime_cut(l, instant_max(due, (instant){0}));
     must(btree_put(&e->lease_ends, entry_of(l)));
 }
 
 void engine_lease_set(struct engine *e, instant now, struct live *l, span lease)
 {
     l->lease = lease;
-    set_due(e, l, instant_add(steady(e, now), lease));
+    set_due(e, l, instant_add(engine_steady(e, now), lease));
 }
 
 /* Stored for one that the answer to its claim could have missed: a restart must know it. */
@@ -69,7 +69,8 @@ void engine_lease_confirm(struct engine *e, struct live *l)
 struct err engine_leases_advance(struct engine *e, instant now, size_t *most, bool *more)
 {
     struct btree_entry first;
-    while (btree_first(&e->lease_ends, &first) && (int64_t)first.major <= steady(e, now).ms) {
+    while (btree_first(&e->lease_ends, &first) &&
+           (int64_t)first.major <= engine_steady(e, now).ms) {
         if (*most == 0) {
             *more = true;
             return err_none();
@@ -91,7 +92,7 @@ bool engine_leases_due(const struct engine *e, instant *at)
 
 void engine_leases_grace(struct engine *e, instant now, span most)
 {
-    instant at = steady(e, now);
+    instant at = engine_steady(e, now);
     struct btree_entry next;
     /* Nobody's grace ends later than this; those that end later anyway need none. */
     int64_t last = instant_add(at, most).ms;
@@ -142,6 +143,9 @@ static struct lease lease_of(const struct engine *e, const struct live *l)
                           .length = l->lease,
                           .confirmed = l->confirmed,
                           .key = engine_repeat_key(l),
+                          .max_run = l->max_run,
+                          .limit = engine_overtime_at(e, l),
+                          .limited_by = l->limited_by,
                           .worker = name_of(l->worker),
                           .node = l->extras ? l->extras->node : (struct str){0}};
 }
@@ -178,6 +182,9 @@ struct restored_lease {
     span length;
     bool confirmed;
     uint64_t key;
+    span max_run;
+    instant limit;
+    unsigned limited_by;
     struct worker_name *worker, *node;
 };
 
@@ -216,6 +223,9 @@ void engine_restore_lease(struct engine *e, uint64_t seq, const struct lease *le
                                  .length = lease->length,
                                  .confirmed = lease->confirmed,
                                  .key = lease->key,
+                                 .max_run = lease->max_run,
+                                 .limit = lease->limit,
+                                 .limited_by = lease->limited_by,
                                  .worker = engine_worker_ref(e, lease->worker),
                                  .node = engine_worker_ref(e, lease->node)};
     idmap_put(&e->restored_leases, lease->id, r);
@@ -259,7 +269,9 @@ void engine_lease_revive(struct engine *e, instant now, struct live *l, instant 
     l->confirmed = !same || r->confirmed;
     l->lapsed = end.ms <= now.ms;
     l->lease = same ? r->length : instant_diff(end, l->taken_at);
-    set_due(e, l, steady(e, end));
+    if (same && r->max_run.ms)
+        engine_overtime_set(e, l, r->max_run, r->limit, (enum run_limit)r->limited_by);
+    set_due(e, l, engine_steady(e, end));
     if (same)
         engine_repeat_add(e, l, r->key);
 }

@@ -8,7 +8,10 @@
  * this process ran (engine_set_lead). So no step ends a lease early or late. What is stored and
  * shown of it is its end as `now` will say it, if no further step comes. */
 
-/* Begins, renews or gives it: it ends `lease` from now. The caller stores it. */
+/* `now` by the steady time. */
+instant engine_steady(const struct engine *e, instant now);
+/* Begins, renews or gives it: it ends `lease` from now, or where the time of its run is over. The
+ * caller stores it. */
 void engine_lease_set(struct engine *e, instant now, struct live *l, span lease);
 /* None for a run that a stream holds. */
 instant engine_lease_end(const struct engine *e, const struct live *l);

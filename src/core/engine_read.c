@@ -110,10 +110,11 @@ struct engine_memory engine_memory(const struct engine *e)
     return (struct engine_memory){
         .waiting_jobs =
             e->totals[STATUS_READY] + e->totals[STATUS_SCHEDULED] + e->totals[STATUS_BLOCKED],
-        .waiting_bytes = e->deadlines.bytes + e->lease_ends.bytes + e->end_by.bytes +
-                         e->waiting_for.bytes + e->odd.bytes + engine_groups_bytes(e) +
-                         engine_budget_bytes(e) + engine_avoid_bytes(e) + engine_keys_bytes(e) +
-                         e->order_bytes + e->queue_count * sizeof(struct queue),
+        .waiting_bytes = e->deadlines.bytes + e->lease_ends.bytes + e->run_limits.bytes +
+                         e->end_by.bytes + e->waiting_for.bytes + e->odd.bytes +
+                         engine_groups_bytes(e) + engine_budget_bytes(e) + engine_avoid_bytes(e) +
+                         engine_keys_bytes(e) + e->order_bytes +
+                         e->queue_count * sizeof(struct queue),
         .in_flight_bytes = e->live.count * sizeof(struct live) +
                            e->live.cap * sizeof(struct idmap_slot) + e->live_order.bytes};
 }

@@ -21,7 +21,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->failed_at = s->failed_at;
     l->taken_at = s->dequeued_at;
     l->ready_since = engine_ready_since(job, s->dequeued_at);
-    l->lease_due = INSTANT_NONE;
+    l->lease_due = l->limit_due = INSTANT_NONE;
     l->completed_retention = job->completed_retention;
     l->dead_retention = job->dead_retention;
     l->retain_until = job->options.retain_until;

@@ -51,6 +51,12 @@ static struct err check_reporter(struct run_ref ref, const struct live *l, const
     return err_none();
 }
 
+static void say_why_stale(const struct job_extras *x, struct run_ref ref, struct err *err)
+{
+    engine_gang_stale(x, ref, err);
+    engine_overtime_stale(x, ref, err);
+}
+
 /* The live run that a report is about.
  *
  * The token is checked before anything else: a worker whose lease ran out must hear
@@ -78,7 +84,7 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
                              : err_make(ERR_STALE, "job %.25s is in run %u, not in run %u", text,
                                         l->run, ref.index);
         if (l->extras)
-            engine_gang_stale(l->extras, ref, &err);
+            say_why_stale(l->extras, ref, &err);
         return err;
     }
     struct arena scratch = {0};
@@ -86,7 +92,7 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
     struct job_extent extent;
     struct err found = engine_read(e, now, ref.id, false, &scratch, &job, &extent);
     if (found.code == ERR_OK)
-        engine_gang_stale(&job.state.extras, ref, &found);
+        say_why_stale(&job.state.extras, ref, &found);
     arena_fini(&scratch);
     if (found.code != ERR_OK)
         return found;
@@ -345,7 +351,9 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
 {
     struct job_state s = state_of(l);
     s.extras = v->extras;
-    if (outcome != OUTCOME_EXPIRED)
+    if (l->overtime)
+        s.extras.overtime_token = l->token;
+    else if (outcome != OUTCOME_EXPIRED)
         set_reported(&s.extras, l, outcome);
     s.attempts++;
     s.failed_at = now;
@@ -393,8 +401,14 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
                        struct arena *a, struct job *job)
 {
     struct live *l = NULL;
-    enum outcome outcome = r->exception ? r->exception : OUTCOME_FAILED;
     TRY(engine_find_run(e, now, r->ref, &l));
+    return engine_fail_live(e, now, l, r, a, job);
+}
+
+struct err engine_fail_live(struct engine *e, instant now, struct live *l,
+                            const struct failure_report *r, struct arena *a, struct job *job)
+{
+    enum outcome outcome = r->exception ? r->exception : OUTCOME_FAILED;
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
     struct failure failure = r->failure;
@@ -511,7 +525,7 @@ static bool is_free(const struct engine *e, const struct live *l)
     return l->restored || l->losses + 1 < (limit ? limit : UNCONFIRMED_MAX);
 }
 
-static void return_unconfirmed(struct engine *e, instant now, struct live *l)
+void engine_return_unconfirmed(struct engine *e, instant now, struct live *l)
 {
     const char *why = l->restored ? "the server was started again before its worker said anything"
                                   : "the claim ran out before its worker said anything";
@@ -522,7 +536,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
 {
     must(instant_is_set(l->lease_due) && engine_lease_end(e, l).ms <= now.ms);
     if (is_free(e, l)) {
-        return_unconfirmed(e, now, l);
+        engine_return_unconfirmed(e, now, l);
         return err_none();
     }
     struct arena scratch = {0};
@@ -670,6 +684,7 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
     if (!instant_is_set(l->lease_due))
         return err_make(ERR_UNPROCESSABLE,
                         "the job is held by an open stream, which needs no renewal");
+    TRY(engine_overtime_check(e, now, l));
     engine_lease_set(e, now, l, lease);
     *lease_end = engine_lease_end(e, l);
     l->lapsed = false;

@@ -90,6 +90,7 @@ void engine_live_end(struct engine *e, struct live *l)
     }
     engine_in_flight_changed(e);
     engine_lease_drop(e, l);
+    engine_overtime_drop(e, l);
     engine_repeat_remove(e, l);
     engine_take_leave(e, l);
     if (l->taker) {
@@ -306,7 +307,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     struct live *l = engine_live_new(e, job->id, q, job_kind(job));
     l->token = rng_next(&e->rng) | 1;
     l->taken_at = now;
-    l->lease_due = INSTANT_NONE;
+    l->lease_due = l->limit_due = INSTANT_NONE;
     l->ready_at = s->ready_at;
     l->ready_since = engine_ready_since(job, now);
     l->failed_at = s->failed_at;
@@ -346,7 +347,7 @@ static void announce_take(struct engine *e, instant now, const struct taker *t,
     ev.since = back ? INSTANT_NONE : l->ready_since;
     ev.waited_from = l->ready_since;
     if (t->claim)
-        ev.lease_end = instant_add(now, t->lease);
+        ev.lease_end = engine_overtime_ends(e, l, instant_add(now, t->lease));
     engine_changed(e, now, &ev);
 }
 
@@ -365,6 +366,7 @@ struct err engine_run_begin(struct engine *e, instant now, struct arena *a, stru
     TRY(load_handout(e, a, entry, h, &extent));
     leave_ready(e, now, q, &h->job);
     struct live *l = live_of(e, now, a, t, q, &h->job, &extent);
+    engine_overtime_begin(e, now, l, q, t->max_run, &h->job.options);
     announce_take(e, now, t, l);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;

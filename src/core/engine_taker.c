@@ -123,6 +123,7 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     t->kind = spec->kind;
     t->limit = spec->limit;
     t->lease = spec->lease;
+    t->max_run = spec->max_run;
     t->key = spec->key;
     t->wait_end = spec->wait_end;
     t->worker = engine_worker_ref(e, spec->worker);

@@ -101,6 +101,7 @@ struct job_options {
     struct str tracestate;      /* only with traceparent */
     uint64_t maker;             /* who may have only so many, and made it; or 0
                                    (core/engine_makers.h) */
+    uint64_t max_run;           /* ms that a run of it may take, or 0 (core/engine_overtime.c) */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
@@ -134,6 +135,7 @@ struct job_extras {
     uint64_t reported_token;
     uint64_t reported_outcome; /* COMPLETED or FAILED of enum outcome */
     uint64_t silent;           /* not used any more; earlier versions stored it */
+    uint64_t overtime_token;   /* of its newest run that was ended as it took too long */
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -257,6 +259,9 @@ struct container_result {
     struct str reason, message; /* message: of its termination log */
     struct str log;             /* the end of what it wrote, or empty */
 };
+
+/* Whose limit of a run's time counts; the shortest does. These numbers are on disk. */
+enum run_limit { RUN_LIMIT_JOB, RUN_LIMIT_QUEUE, RUN_LIMIT_WORKER, RUN_LIMITS };
 
 /* What went wrong, as data. */
 struct failure {

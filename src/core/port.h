@@ -41,6 +41,9 @@ struct lease {
     bool confirmed;          /* its holder has said something of the run */
     uint64_t key;            /* of the claim, while it can be repeated (engine_claim_again); or 0 */
     struct str worker, node; /* node: empty if not known */
+    span max_run;            /* that the run may take; 0: any time */
+    instant limit;           /* iff max_run: when that is over */
+    unsigned limited_by;     /* iff max_run: enum run_limit */
 };
 
 struct categorizer;

@@ -21,6 +21,7 @@ struct queue_settings {
     struct curve backoff;
     span completed_retention, dead_retention;
     enum retry_fallback when_no_policy; /* UNSET: the server's */
+    span max_run;                       /* that a run may take; 0: any time */
 };
 
 /* None of all that. */

@@ -40,26 +40,28 @@
  * each: id as 16 bytes big-endian, varint run, varint token, zigzag ms from taken_at to at, zigzag
  * ms from at to the lease's end, byte of bits: 1 worker and node are not those of the lease before
  * it (of the first: empty), from version 3: 2 it is confirmed, 4 it was not granted for as long as
- * from at to its end, from version 4: 8 its claim can be repeated; if 4: zigzag ms; if 8: varint
- * key of the claim; if 1: text worker, text node ENDED    byte version, id as 16 bytes big-endian,
- * byte how it ended PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at CRON GROUP  byte
- * version, text name, PAUSE; from version 2: text zone CRON ENTRY  byte version, id of the group as
- * 16 bytes big-endian, varint position, text name, text expression, text zone, text queue, text
- * type, varint priority, opt retry_limit, backoff as in JOB, opt completed retention ms, opt dead
- * retention ms, unique scope and key as in JOB, text payload, FIELDS of job_options; from version
- * 2: text batch key and, if it is not empty, text when, text fold CRON CLOCK  byte version, opt
- * next_at, opt last_at, PAUSE QUEUE    byte version, byte 1 if it is paused, varint concurrency,
- * varint concurrency per key, varint count of the rate and, if that is not 0, varint burst, varint
- * ms, varint level of its bucket, opt time of that; opt retry_limit, backoff as in JOB, opt
- * completed retention ms, opt dead retention ms version 2, too: byte what becomes of failures that
- * no policy is in effect for (enum retry_fallback) GROUP    byte version, text owner, opt time when
- * it was sealed, opt until when it is retained BUDGET   byte version, varint allocation, byte
- * strategy (enum budget_strategy), varint duration ms or 0, varint burst or 0, opt created_at, opt
- * updated_at RESOURCE byte version, varint resource version, text body HISTORY byte version, byte 1
- * if the job succeeded, its id as 16 bytes big-endian, text queue, text type, varint failures so
- * far, opt at; of a failure also: opt retry_limit, backoff as in JOB, text retry policies, varint
- * memory, from version 2: varint when_no_policy; varint index of the run, byte outcome, text
- * reason, and from text message on as in RUN
+ * from at to its end, from version 4: 8 its claim can be repeated, from version 5: 16 its run may
+ * take only so long; if 4: zigzag ms; if 8: varint key of the claim; if 16: varint ms that it may
+ * take, zigzag ms from at to the end of that, byte whose limit it is (enum run_limit); if 1: text
+ * worker, text node ENDED    byte version, id as 16 bytes big-endian, byte how it ended PAUSE byte
+ * 0 or 1: paused, opt paused_at, opt resumed_at CRON GROUP  byte version, text name, PAUSE; from
+ * version 2: text zone CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint
+ * position, text name, text expression, text zone, text queue, text type, varint priority, opt
+ * retry_limit, backoff as in JOB, opt completed retention ms, opt dead retention ms, unique scope
+ * and key as in JOB, text payload, FIELDS of job_options; from version 2: text batch key and, if it
+ * is not empty, text when, text fold CRON CLOCK  byte version, opt next_at, opt last_at, PAUSE
+ * QUEUE    byte version, byte 1 if it is paused, varint concurrency, varint concurrency per key,
+ * varint count of the rate and, if that is not 0, varint burst, varint ms, varint level of its
+ * bucket, opt time of that; opt retry_limit, backoff as in JOB, opt completed retention ms, opt
+ * dead retention ms version 2, too: byte what becomes of failures that no policy is in effect for
+ * (enum retry_fallback); version 3, too: varint ms that a run may take, or 0 GROUP    byte version,
+ * text owner, opt time when it was sealed, opt until when it is retained BUDGET   byte version,
+ * varint allocation, byte strategy (enum budget_strategy), varint duration ms or 0, varint burst or
+ * 0, opt created_at, opt updated_at RESOURCE byte version, varint resource version, text body
+ * HISTORY byte version, byte 1 if the job succeeded, its id as 16 bytes big-endian, text queue,
+ * text type, varint failures so far, opt at; of a failure also: opt retry_limit, backoff as in JOB,
+ * text retry policies, varint memory, from version 2: varint when_no_policy; varint index of the
+ * run, byte outcome, text reason, and from text message on as in RUN
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 

@@ -27,15 +27,17 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
     }
 }
 
-/* 3 says nothing of keys; 2 nothing of confirmed either, and of the length what the end says. */
-#define LEASES_VERSION 4
+/* 4 says nothing of limits, 3 nothing of keys; 2 nothing of confirmed either, and of the length
+ * what the end says. */
+#define LEASES_VERSION 5
 
 /* Of a lease: its names differ from those before; it is confirmed; its length is not from the time
- * of the record to its end; its claim can be repeated. */
+ * of the record to its end; its claim can be repeated; its run may take only so long. */
 #define LEASE_NAMES     1u
 #define LEASE_CONFIRMED 2u
 #define LEASE_LENGTH    4u
 #define LEASE_KEY       8u
+#define LEASE_LIMIT     16u
 
 static bool has_names_of(const struct lease *l, const struct lease *before)
 {
@@ -53,11 +55,17 @@ static void write_lease(struct writer *w, instant at, const struct lease *l,
     writer_zigzag(w, at.ms - l->taken_at.ms);
     writer_zigzag(w, l->end.ms - at.ms);
     writer_byte(w, (same ? 0 : LEASE_NAMES) | (l->confirmed ? LEASE_CONFIRMED : 0) |
-                       (whole ? 0 : LEASE_LENGTH) | (l->key ? LEASE_KEY : 0));
+                       (whole ? 0 : LEASE_LENGTH) | (l->key ? LEASE_KEY : 0) |
+                       (l->max_run.ms ? LEASE_LIMIT : 0));
     if (!whole)
         writer_zigzag(w, l->length.ms);
     if (l->key)
         writer_varint(w, l->key);
+    if (l->max_run.ms) {
+        writer_varint(w, (uint64_t)l->max_run.ms);
+        writer_zigzag(w, l->limit.ms - at.ms);
+        writer_byte(w, l->limited_by);
+    }
     if (same)
         return;
     writer_text(w, l->worker);
@@ -159,7 +167,16 @@ static instant read_moved(struct reader *r, const char *part, instant at, bool b
 static unsigned flags_of(unsigned version)
 {
     return LEASE_NAMES | (version > 2 ? LEASE_CONFIRMED | LEASE_LENGTH : 0) |
-           (version > 3 ? LEASE_KEY : 0);
+           (version > 3 ? LEASE_KEY : 0) | (version > 4 ? LEASE_LIMIT : 0);
+}
+
+static void read_limit(struct reader *r, instant at, struct lease *l)
+{
+    l->max_run.ms = (int64_t)reader_varint(r, "max_run", SPAN_MAX_MS);
+    l->limit = read_moved(r, "limit", at, false);
+    l->limited_by = reader_byte(r, "whose limit", RUN_LIMITS - 1);
+    if (l->max_run.ms == 0)
+        reader_fault(r, "max_run");
 }
 
 /* l is the lease before it, and then this one. */
@@ -180,6 +197,11 @@ static void read_lease(struct reader *r, unsigned version, instant at, struct le
     l->key = flags & LEASE_KEY ? reader_varint(r, "key", UINT64_MAX) : 0;
     if ((flags & LEASE_KEY) && !l->key)
         reader_fault(r, "key");
+    l->max_run = (span){0};
+    l->limit = (instant){0};
+    l->limited_by = 0;
+    if (flags & LEASE_LIMIT)
+        read_limit(r, at, l);
     if (!(flags & LEASE_NAMES))
         return;
     l->worker = reader_text(r, "worker");

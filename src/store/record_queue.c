@@ -7,7 +7,7 @@
 #include "base/must.h"
 #include "store/record_parts.h"
 
-#define QUEUE_VERSION 2
+#define QUEUE_VERSION 3
 
 static void write_budget(struct writer *w, const struct budget *b)
 {
@@ -60,6 +60,7 @@ static void write_queue(struct writer *w, const struct queue_record *q)
     write_rate(w, &s->rate, &q->bucket);
     record_write_terms(w, s->retry_limit, &s->backoff, s->completed_retention, s->dead_retention);
     writer_byte(w, s->when_no_policy);
+    writer_varint(w, (uint64_t)s->max_run.ms);
 }
 
 void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue)
@@ -116,6 +117,7 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
     if (version >= 2)
         s->when_no_policy =
             (enum retry_fallback)reader_byte(&r, "when_no_policy", RETRY_FALLBACK_FAIL);
+    s->max_run.ms = version >= 3 ? (int64_t)reader_varint(&r, "max_run", SPAN_MAX_MS) : 0;
     return record_finish(&r, "queue");
 }
 

@@ -542,7 +542,8 @@ static void after_renewal(struct tc_call *c, const struct err *err, const struct
     }
     if (!tc_task_in_time(c, t, "reclaimed"))
         return;
-    if (err->code == ERR_STALE || err->code == ERR_STALE_GANG || err->code == ERR_NOT_IN_FLIGHT) {
+    if (err->code == ERR_STALE || err->code == ERR_STALE_GANG || err->code == ERR_RUN_LIMIT ||
+        err->code == ERR_NOT_IN_FLIGHT) {
         tc_fail(c, TC_REQUEST_CONFLICT, "Run %u on task `%.*s` is resolved or not running.", index,
                 STR_ARG(id));
         return;

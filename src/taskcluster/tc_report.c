@@ -30,7 +30,7 @@ static void after_report(struct tc_call *c, const struct err *err, const struct 
             tc_task_reply(c, t);
     } else if (index >= tc_task_runs(t))
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Run %u not found on task `%.*s`.", index, STR_ARG(id));
-    else if (err->code == ERR_STALE || err->code == ERR_STALE_GANG ||
+    else if (err->code == ERR_STALE || err->code == ERR_STALE_GANG || err->code == ERR_RUN_LIMIT ||
              err->code == ERR_NOT_IN_FLIGHT)
         tc_fail(c, TC_REQUEST_CONFLICT, "Run %u on task `%.*s` is resolved or not running.", index,
                 STR_ARG(id));

@@ -6,6 +6,9 @@
 #include "worker/report.h"
 #include "worker/worker.h"
 
+/* Between the end of a run's time and SIGKILL: the next run may begin at any moment. */
+#define OVERRUN_GRACE ((span){5000})
+
 static bool due(mono t, mono now)
 {
     return t.ns <= now.ns;
@@ -57,6 +60,25 @@ static void lose_running(struct slot *s, const char *why)
     slot_end(s, ENDING_LOST, s->worker->args->grace);
 }
 
+/* Its run is over for the server, which has ended it or will when it is back. */
+static void overrun(struct slot *s)
+{
+    struct buf why = {0};
+    mono killed = s->kill_at;
+    buf_lit(&why, "it took longer than its max_run_ms, ");
+    duration_write(&why, s->job.max_run);
+    buf_lit(&why, "; ending the command");
+    s->worker->failed++;
+    tell(s, TABLE_BAD, "FAIL", buf_view(&why));
+    buf_fini(&why);
+    source_abort(s->worker->source, s->seat);
+    s->calling = SLOT_NO_CALL;
+    span grace = s->worker->args->grace;
+    slot_end(s, ENDING_LOST, grace.ms < OVERRUN_GRACE.ms ? grace : OVERRUN_GRACE);
+    if (killed.ns && killed.ns < s->kill_at.ns)
+        s->kill_at = killed;
+}
+
 /* ---- the start ------------------------------------------------------------ */
 
 static void begin_report(struct slot *s, enum source_report report)
@@ -86,6 +108,7 @@ void slot_begin(struct slot *s)
     s->state = SLOT_RUNNING;
     s->lease_end = when_after(w->now, s->job.lease);
     s->renew_at = renew_after(w->now, s->job.lease);
+    s->limit_at = s->job.max_run.ms ? when_after(w->now, s->job.max_run) : (mono){0};
     if (w->stop != STOP_NO) {
         begin_report(s, SOURCE_RELEASE);
         return;
@@ -277,6 +300,8 @@ static void turn_running(struct slot *s, mono *next)
     span limit = time_limit(s);
     bool limited = limit.ms && s->ending == ENDING_NONE && !s->execution->delivering;
     mono timeout = when_after(s->execution->started, limit);
+    if (s->ending != ENDING_LOST && s->limit_at.ns && due(s->limit_at, w->now))
+        overrun(s);
     if (s->ending != ENDING_LOST && due(s->lease_end, w->now)) {
         source_abort(w->source, s->seat);
         s->calling = SLOT_NO_CALL;
@@ -297,6 +322,8 @@ static void turn_running(struct slot *s, mono *next)
         renew(s);
     if (s->ending != ENDING_LOST)
         sooner(next, s->lease_end);
+    if (s->ending != ENDING_LOST && s->limit_at.ns)
+        sooner(next, s->limit_at);
     if (s->ending != ENDING_LOST && s->calling == SLOT_NO_CALL)
         sooner(next, s->renew_at);
     if (limited && s->ending == ENDING_NONE)

@@ -26,8 +26,9 @@ struct source_job {
     struct str checkpoint;              /* of an earlier run, JSON; or empty */
     struct str traceparent, tracestate; /* of its trace; or empty */
     int64_t attempts, run, priority;
-    span lease; /* as granted: at most as long as asked for */
-    void *held; /* of the source, in the same arena; NULL if it needs nothing */
+    span lease;   /* as granted: at most as long as asked for */
+    span max_run; /* that the run may take; 0: any time */
+    void *held;   /* of the source, in the same arena; NULL if it needs nothing */
 };
 
 struct source_claim {

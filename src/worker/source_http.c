@@ -78,6 +78,8 @@ static void claim(struct source *s, const struct source_claim *c)
         buf_lit(b, ",\"node\":");
         json_write_string(b, str_from(a->node));
     }
+    if (a->max_run.ms)
+        buf_print(b, ",\"max_run_ms\":%" PRId64, a->max_run.ms);
     buf_print(b, ",\"claim_id\":\"%016" PRIx64 "-%" PRIu64 "\",\"wait_ms\":%" PRId64 "}",
               h->claim_seed, h->claim_number, c->wait.ms);
     s->claiming = true;
@@ -115,6 +117,7 @@ static enum source_next next(struct source *s, struct arena *a, struct source_jo
                              .lease = granted(h->lease, job)};
     if (!j->payload.len)
         j->payload = STR("null");
+    view_int(job, "max_run_ms", &j->max_run.ms);
     view_int(job, "attempts", &j->attempts);
     view_int(job, "run", &j->run);
     view_int(job, "priority", &j->priority);

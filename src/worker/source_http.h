@@ -12,6 +12,7 @@ struct source_http_args {
     const char *queues; /* separated by commas */
     const char *worker; /* its name */
     const char *node;   /* NULL: not known */
+    span max_run;       /* that it lets a run take; 0: any time */
     size_t seats;
 };
 

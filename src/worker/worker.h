@@ -43,6 +43,7 @@ struct slot {
     struct arena arena; /* of the job's texts; in use as long as the slot is */
     struct source_job job;
     mono lease_end, renew_at;
+    mono limit_at;               /* when the time of the run is over; 0: never */
     mono kill_at;                /* when KILL follows TERM; ns == 0: never */
     struct execution *execution; /* NULL: the work could not be started */
     enum slot_call calling;

@@ -37,6 +37,7 @@ const OPTIONS = {
     alias: (n) => ({ alias: `alias-${n}` }),
     deadline: () => ({ deadline: SOON }),
     when_no_policy: () => ({ when_no_policy: 'fail' }),
+    max_run_ms: () => ({ max_run_ms: HOUR }),
     group: (n) => ({ group: `group-${n}` }),
     group_owner: (n) => ({ group: `group-${n}`, group_owner: 'somebody' }),
     traceparent: () => ({ traceparent: PARENT }),

@@ -10,14 +10,14 @@ const { Server, assertError, queueName, run, until, useServer } = require('./har
 const NONE = {
     configured: false, paused: false, concurrency: null, concurrency_per_key: null, rate: null,
     retry_limit: null, backoff: null, retention: { completed_ms: null, dead_ms: null },
-    retry_policies: [], when_no_policy: null, oldest_ready_age_ms: null,
+    retry_policies: [], when_no_policy: null, max_run_ms: null, oldest_ready_age_ms: null,
     jobs: { blocked: 0, scheduled: 0, ready: 0, in_flight: 0, completed: 0, dead: 0 },
 };
 const ALL = {
     paused: true, concurrency: 4, concurrency_per_key: 2,
     rate: { count: 100, per_ms: 1000, burst: 20 }, retry_limit: 3,
     backoff: { base_ms: 10, exponent: 1.5, jitter_ms: 0 },
-    retention: { completed_ms: 5000, dead_ms: 6000 },
+    retention: { completed_ms: 5000, dead_ms: 6000 }, max_run_ms: 7000,
 };
 
 const path = (queue) => `/queues/${encodeURIComponent(queue)}`;

@@ -151,6 +151,15 @@ static const struct lease LEASES[] = {
     {{1, 2}, 0, 0x81, {1700000000000}, {1700000030000}, {30000}, false, 0x181, {"w", 1}, {"n1", 2}},
     {{3, 4}, 300, UINT64_MAX, {1699999999999}, {1700000000000}, {0}, true, 0, {"w", 1}, {"n1", 2}},
     {{5, 6}, 1, 1, {1700000000001}, {1699999999999}, {7}, true, 0, {"w", 1}, {"", 0}},
+    {.id = {7, 8},
+     .token = 1,
+     .taken_at = {1700000000000},
+     .end = {1700000000100},
+     .length = {300},
+     .worker = {"w", 1},
+     .max_run = {100},
+     .limit = {1700000000100},
+     .limited_by = RUN_LIMIT_WORKER},
 };
 
 static void check_lease(void *ctx, const struct lease *l)
@@ -161,7 +170,8 @@ static void check_lease(void *ctx, const struct lease *l)
     assert_true(l->taken_at.ms == want->taken_at.ms && l->end.ms == want->end.ms);
     assert_true(l->length.ms == want->length.ms && l->confirmed == want->confirmed);
     assert_true(str_eq(l->worker, want->worker) && str_eq(l->node, want->node));
-    assert_true(l->key == want->key);
+    assert_true(l->key == want->key && l->max_run.ms == want->max_run.ms);
+    assert_true(l->limit.ms == want->limit.ms && l->limited_by == want->limited_by);
 }
 
 static void check_renewed(void *ctx, const struct lease *l)
@@ -176,14 +186,14 @@ static void the_bytes_of_leases_are_pinned(void **state)
 {
     (void)state;
     struct batch b = {0};
-    char text[400] = "";
+    char text[500] = "";
     size_t seen = 0;
     instant at;
-    record_put_leases(&b, 7, (instant){1700000000000}, LEASES, 3);
+    record_put_leases(&b, 7, (instant){1700000000000}, LEASES, 4);
     struct record_key key = record_takes_key(7);
     struct str value = batch_find(&b, record_key_view(&key))->value;
     hex(value, text);
-    assert_string_equal(text, "0481d095ffbc3103"
+    assert_string_equal(text, "0581d095ffbc3104"
                               "00000000000000010000000000000002"
                               "00"
                               "8101"
@@ -207,15 +217,32 @@ static void the_bytes_of_leases_are_pinned(void **state)
                               "07"
                               "0e"
                               "0177"
-                              "00");
+                              "00"
+                              "00000000000000070000000000000008"
+                              "00"
+                              "01"
+                              "00"
+                              "c801"
+                              "14"
+                              "d804"
+                              "64"
+                              "c801"
+                              "02");
     assert_true(record_is_leases(value));
     assert_ok(record_read_leases(value, check_lease, &seen));
-    assert_int_equal(seen, 3);
+    assert_int_equal(seen, 4);
     /* As version 2 has them: a lease that was granted before its record was renewed. */
     const char before[] = "\x02\x81\xd0\x95\xff\xbc\x31\x01"
                           "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2"
                           "\x00\x81\x01\x0a\xe0\xd4\x03\x00";
     assert_ok(record_read_leases((struct str){before, sizeof before - 1}, check_renewed, NULL));
+    const char version_4[] = "\x04\x81\xd0\x95\xff\xbc\x31\x01"
+                             "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2"
+                             "\x00\x81\x01\x00\xe0\xd4\x03\x09\x81\x03\x01w\x02n1";
+    seen = 0;
+    assert_ok(
+        record_read_leases((struct str){version_4, sizeof version_4 - 1}, check_lease, &seen));
+    assert_int_equal(seen, 1);
     /* An older tenax, which knows only takes, refuses it. */
     assert_code(record_read_takes(value, &at, NULL, NULL), ERR_VERSION);
     for (size_t len = 1; len < value.len; len++)

@@ -19,7 +19,8 @@ static const struct queue_record full = {
          .backoff = {.shape = CURVE_POWER, .base = {15000}, .exponent = 4.0, .jitter = {30000}},
          .completed_retention = {0},
          .dead_retention = {5},
-         .when_no_policy = RETRY_FALLBACK_FAIL},
+         .when_no_policy = RETRY_FALLBACK_FAIL,
+         .max_run = {300}},
     .bucket = {.level = 19500, .at = {1700000000000}},
 };
 
@@ -49,6 +50,7 @@ static void assert_same(const struct queue_record *a, const struct queue_record 
     assert_int_equal(x->completed_retention.ms, y->completed_retention.ms);
     assert_int_equal(x->dead_retention.ms, y->dead_retention.ms);
     assert_int_equal(x->when_no_policy, y->when_no_policy);
+    assert_int_equal(x->max_run.ms, y->max_run.ms);
 }
 
 static void every_setting_is_read_back(void **state)
@@ -80,7 +82,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
                      ERR_CORRUPT);
     bytes[1] = 2; /* neither paused nor not */
     assert_int_equal(record_read_queue((struct str){bytes, value.len}, &back).code, ERR_CORRUPT);
-    bytes[0] = 3;
+    bytes[0] = 4;
     assert_int_equal(record_read_queue((struct str){bytes, value.len}, &back).code, ERR_VERSION);
 }
 
@@ -97,6 +99,7 @@ static void version_1_is_read_still(void **state)
     char room[128];
     struct queue_record back, then = full;
     then.settings.when_no_policy = RETRY_FALLBACK_UNSET;
+    then.settings.max_run = (span){0};
     struct str value =
         records_from_hex("0101ac02026414e807ac980181d095ffbc310401b0ea01000000000000104"
                          "0e0d4030106",
@@ -105,19 +108,33 @@ static void version_1_is_read_still(void **state)
     assert_same(&then, &back);
 }
 
-static void version_2_has_these_bytes(void **state)
+static void version_2_is_read_still(void **state)
+{
+    (void)state;
+    char room[128];
+    struct queue_record back, then = full;
+    then.settings.max_run = (span){0};
+    struct str value =
+        records_from_hex("0201ac02026414e807ac980181d095ffbc310401b0ea01000000000000104"
+                         "0e0d403010602",
+                         room);
+    assert_int_equal(record_read_queue(value, &back).code, ERR_OK);
+    assert_same(&then, &back);
+}
+
+static void version_3_has_these_bytes(void **state)
 {
     struct str value = put(*state, &full);
     char hex[256];
     assert_true(value.len * 2 < sizeof hex);
     for (size_t i = 0; i < value.len; i++)
         snprintf(hex + i * 2, 3, "%02x", (unsigned char)value.at[i]);
-    assert_string_equal(hex, "0201ac0202"
+    assert_string_equal(hex, "0301ac0202"
                              "6414e807"
                              "ac9801"
                              "81d095ffbc31"
                              "0401b0ea010000000000001040e0d403"
-                             "010602");
+                             "010602ac02");
 }
 
 /* --- budgets --- */
@@ -196,7 +213,8 @@ int main(void)
         T(damage_is_corrupt_and_a_newer_version_is_told_apart),
         T(a_rate_without_time_is_corrupt),
         T(version_1_is_read_still),
-        T(version_2_has_these_bytes),
+        T(version_2_is_read_still),
+        T(version_3_has_these_bytes),
         T(a_budget_is_read_back),
         T(a_budget_has_these_bytes_and_no_others),
         T(a_key_has_the_name_of_its_queue),

@@ -66,7 +66,7 @@ export class Forbidden extends ApiError {}
 export class NotFound extends ApiError {}
 /** 409: it exists already, has changed meanwhile, or is in use. */
 export class Conflict extends ApiError {}
-/** 409 stale_token or stale_gang: the run is over, and nothing has changed. */
+/** 409 stale_token, stale_gang or run_limit: the run is over, and nothing has changed. */
 export class StaleToken extends Conflict {}
 /** 422: well-formed, but cannot be applied. */
 export class Unprocessable extends ApiError {}
@@ -89,7 +89,7 @@ export function isRefusal(path, body) {
 
 /** The error that a refusal stands for. */
 export function apiError(status, body) {
-    if (['stale_token', 'stale_gang'].includes(body.code))
+    if (['stale_token', 'stale_gang', 'run_limit'].includes(body.code))
         return new StaleToken(status, body);
     const Kind = status >= 500 ? ServerError : BY_STATUS[status] ?? BadRequest;
     return new Kind(status, body);

@@ -48,6 +48,7 @@ export interface EnqueueOptions {
     group_owner?: string | null;
     retry_policies?: string[] | null;
     when_no_policy?: 'default' | 'fail' | null;
+    max_run_ms?: number | null;
     annotations?: Record<string, string> | null;
     pending_runs?: boolean | null;
     traceparent?: string | null;
@@ -120,7 +121,9 @@ export class Job {
     /** The trace that it belongs to. */
     readonly traceparent: string | undefined;
     readonly tracestate: string | undefined;
-    /** Aborted when the work has become useless: the lease is lost, or the job was given back. */
+    /** How long this run may take, if it has a limit. */
+    readonly max_run_ms?: number;
+    /** Aborted when the work has become useless: the lease is lost, the time is over, or the job was given back. */
     readonly signal: AbortSignal;
     /** Aborted when the worker is about to end, or the run is over. */
     readonly stopSignal: AbortSignal;
@@ -147,6 +150,8 @@ export interface WorkerOptions {
     graceMs?: number;
     /** How long a claim waits for a job; 10000. */
     waitMs?: number;
+    /** How long a run may take; a shorter limit of the job or its queue counts. Then `signal` is aborted. */
+    maxRunMs?: number;
     /** On record with every run; host and process id. */
     name?: string;
     /** Jobs that must avoid it are left to others; TENAX_NODE. */

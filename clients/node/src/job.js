@@ -23,13 +23,15 @@ export class Job {
         this.checkpoint = data.checkpoint; // what an earlier run saved
         this.traceparent = data.traceparent; // the trace that it belongs to
         this.tracestate = data.tracestate;
+        this.max_run_ms = data.max_run_ms; // how long this run may take, if it has a limit
         this._client = client;
         this._concluded = false; // it is decided how the run ends
         this._started = monotonic();
         this._leaseEnd = this._started + leaseMs;
+        this._limit = data.max_run_ms && this._started + data.max_run_ms;
     }
 
-    /** Aborted when the work has become useless: the lease is lost, or the job was given back. */
+    /** Aborted when the work has become useless: the lease is lost, the time is over, or the job was given back. */
     get signal() {
         return this.#over.signal;
     }
@@ -39,7 +41,7 @@ export class Job {
         return this.#stop.signal;
     }
 
-    /** The run is over for the server: its lease ran out, or the job was canceled or deleted. */
+    /** The run is over for the server: its lease or its time ran out, or the job was canceled or deleted. */
     get lost() {
         return this.#over.signal.aborted && this.#over.signal.reason instanceof LeaseLost;
     }

@@ -43,7 +43,9 @@ export class Leases {
 
     #tell(jobs) {
         this.#thread?.postMessage({
-            add: jobs.map((job) => ({ id: job.id, token: job.data.token, leaseEnd: job._leaseEnd })),
+            add: jobs.map((job) => ({
+                id: job.id, token: job.data.token, leaseEnd: job._leaseEnd, limit: job._limit,
+            })),
         });
     }
 

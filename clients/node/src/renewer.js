@@ -9,7 +9,7 @@ import { Client, backoff } from './client.js';
 import { monotonic } from './clock.js';
 
 // By these the server says that a run is over.
-const GONE = ['stale_token', 'stale_gang', 'not_found', 'not_in_flight'];
+const GONE = ['stale_token', 'stale_gang', 'run_limit', 'not_found', 'not_in_flight'];
 
 const { where, leaseMs } = workerData;
 const say = (message) => parentPort.postMessage(message);
@@ -18,13 +18,22 @@ const held = new Map(); // runs by token
 
 parentPort.on('message', ({ add, drop }) => {
     for (const run of add ?? [])
-        held.set(run.token, run);
+        hold(run);
+    clearTimeout(held.get(drop)?.timer);
     held.delete(drop);
 });
 
 say({}); // it listens
 
+// By a timer of this thread: a handler that keeps the event loop busy must not keep its lease for that.
+function hold(run) {
+    held.set(run.token, run);
+    if (run.limit !== undefined)
+        run.timer = setTimeout(lose, run.limit - monotonic(), run, 'it took longer than its max_run_ms');
+}
+
 function lose(run, why) {
+    clearTimeout(run.timer);
     held.delete(run.token);
     say({ lost: run.token, why });
 }

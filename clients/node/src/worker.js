@@ -18,7 +18,7 @@ const CLAIM_GRACE_MS = 2000; // for the answer to a claim that was withdrawn
 const FOREIGN_PAUSE_MAX_MS = 15000; // between claims that something in between answers
 const TRACE_MAX = 16000;
 const RETURN_PAUSE_MAX_MS = 60000; // before a job that is given back again and again
-const WORKER_OPTIONS = ['concurrency', 'leaseMs', 'graceMs', 'waitMs', 'name', 'node', 'log'];
+const WORKER_OPTIONS = ['concurrency', 'leaseMs', 'graceMs', 'waitMs', 'maxRunMs', 'name', 'node', 'log'];
 
 const quiet = { info() {}, warn: console.warn, error: console.error };
 
@@ -58,7 +58,7 @@ export class Worker {
     #wake = () => {};
 
     constructor(client, queues, handler, {
-        concurrency = 1, leaseMs = 30000, graceMs = 30000, waitMs = 10000,
+        concurrency = 1, leaseMs = 30000, graceMs = 30000, waitMs = 10000, maxRunMs,
         name = `${os.hostname()}-${process.pid}`, node = process.env.TENAX_NODE || undefined, log = quiet,
         ...unknown
     } = {}) {
@@ -71,6 +71,7 @@ export class Worker {
         this.leaseMs = leaseMs;
         this.graceMs = graceMs;
         this.waitMs = waitMs;
+        this.maxRunMs = maxRunMs;
         this.name = name;
         this.node = node;
         this.#handler = handler;
@@ -178,7 +179,7 @@ export class Worker {
         this.#claimId ||= randomUUID();
         const body = members({
             queues: this.queues, count: Math.min(free, CLAIM_MAX), lease_ms: this.leaseMs, wait_ms: waitMs,
-            worker: this.name, node: this.node, claim_id: this.#claimId,
+            worker: this.name, node: this.node, claim_id: this.#claimId, max_run_ms: this.maxRunMs,
         });
         try {
             const { jobs } = await this.client._ask('POST', '/jobs/claim', body, 'jobs',

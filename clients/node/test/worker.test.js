@@ -44,6 +44,24 @@ describe('a worker', () => {
         assert.equal(here, 3);
     });
 
+    it('ends_a_run_that_takes_longer_than_it_may', async () => {
+        const ids = [await enqueue(null, { retry_limit: 0, max_run_ms: 500 }), await enqueue(null, { retry_limit: 0 })];
+        const limits = [];
+        await drain(async (job) => {
+            limits.push(job.max_run_ms);
+            await new Promise((resolve) => { job.signal.addEventListener('abort', resolve); });
+            assert.ok(job.lost);
+            job.check();
+        }, { maxRunMs: 600, leaseMs: 1000 });
+        assert.deepEqual(limits, [500, 600]);
+        for (const id of ids) {
+            let job = await get(id);
+            while (job.status === 'in_flight')
+                job = await get(id);
+            assert.deepEqual([job.status, job.runs[0].culprit], ['dead', 'deadline']);
+        }
+    });
+
     it('has_handlers_by_type', async () => {
         const { id } = await client.enqueue(queue, 'known');
         const unknown = await client.enqueue(queue, 'toString', null, { retry_limit: 0 });

@@ -81,7 +81,7 @@ class Conflict(ApiError):
 
 
 class StaleToken(Conflict):
-    """409 ``stale_token`` or ``stale_gang``: the run is over, and nothing has changed."""
+    """409 ``stale_token``, ``stale_gang`` or ``run_limit``: the run is over, and nothing has changed."""
 
 
 class Unprocessable(ApiError):
@@ -123,7 +123,7 @@ def api_error(status: int, body: Dict[str, Any]) -> ApiError:
     """The error that a refusal stands for."""
     code = body.get("code", "")
     kind = ServerError if status >= 500 else _BY_STATUS.get(status, BadRequest)
-    if code in ("stale_token", "stale_gang"):
+    if code in ("stale_token", "stale_gang", "run_limit"):
         kind = StaleToken
     message = body.get("error") or _sentence(body)
     return kind(status, code, message, body.get("offset"), body)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .client import Client
 
 # By these the server says that a run is over.
-GONE = ("stale_token", "stale_gang", "not_found", "not_in_flight")
+GONE = ("stale_token", "stale_gang", "run_limit", "not_found", "not_in_flight")
 
 
 class Job:
@@ -34,6 +34,8 @@ class Job:
         self.checkpoint: Any = data.get("checkpoint")  #: what an earlier run saved
         self.traceparent: Optional[str] = data.get("traceparent")  #: the trace that it belongs to
         self.tracestate: Optional[str] = data.get("tracestate")
+        #: milliseconds that this run may take, if it has a limit
+        self.max_run_ms: Optional[int] = data.get("max_run_ms")
         self._client = client
         self._lost = False
         self._stopping = False
@@ -43,10 +45,11 @@ class Job:
         self._concluded = False
         self._started = time.monotonic()
         self._lease_end = self._started + lease
+        self._limit: Optional[threading.Timer] = None
 
     @property
     def lost(self) -> bool:
-        """The run is over for the server: its lease ran out, or the job was canceled or deleted.
+        """The run is over for the server: its lease or its time ran out, or the job was canceled or deleted.
 
         Stop the work; nothing that is reported now would count.
         """

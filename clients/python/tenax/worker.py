@@ -64,13 +64,15 @@ class Worker:
     ``lease`` (seconds) is how long the server waits for a renewal before it gives the job to
     another worker; one request renews all leases after every third of it. ``grace`` (seconds) is
     how long handlers may go on when the worker ends. ``name`` is on record with every run. Jobs
-    that must avoid ``node`` are left to others.
+    that must avoid ``node`` are left to others. ``max_run`` (seconds) is how long a run may take; a
+    shorter limit of the job or its queue counts. After that the job is lost, and its lease is not
+    renewed any more; a handler that goes on nevertheless keeps its place in ``concurrency``.
     """
 
     def __init__(self, client: Client, queues: Union[str, Iterable[str]],
                  handler: Union[Handler, Mapping[str, Handler]], *, concurrency: int = 1,
                  lease: float = 30.0, grace: float = 30.0, wait: float = 10.0,
-                 name: Optional[str] = None, node: Optional[str] = None):
+                 max_run: Optional[float] = None, name: Optional[str] = None, node: Optional[str] = None):
         if not 1 <= concurrency <= 10000:
             raise ValueError("concurrency must be from 1 to 10000")
         self.client = client
@@ -79,6 +81,7 @@ class Worker:
         self.lease = lease
         self.grace = grace
         self.wait = wait
+        self.max_run = max_run
         self._name = name
         self.node = node or os.environ.get("TENAX_NODE") or None
         self._handler = handler
@@ -178,7 +181,16 @@ class Worker:
         job = Job(self.client, data, self.lease)
         with self._lock:
             self._runs[data["token"]] = job
+        if job.max_run_ms:
+            job._limit = threading.Timer(job.max_run_ms / 1000, self._overrun, (job,))
+            job._limit.daemon = True
+            job._limit.start()
         return job
+
+    def _overrun(self, job: Job) -> None:
+        """The server ends the run by itself, and would refuse a report of it."""
+        self._lose(job, f"it took longer than its max_run_ms, {job.max_run_ms}; "
+                        "its handler should have ended by now")
 
     def _work(self, job: Job) -> None:
         """The thread of a run."""
@@ -193,6 +205,8 @@ class Worker:
     def _forget(self, job: Job) -> None:
         with self._lock:
             self._runs.pop(job.data["token"], None)
+        if job._limit:
+            job._limit.cancel()
 
     def _outcome(self, job: Job) -> tuple:
         """The verb of the report and its members; no verb: there is nothing to report."""
@@ -322,6 +336,8 @@ class Worker:
                 "claim_id": claim_id}
         if self.node:
             body["node"] = self.node
+        if self.max_run is not None:
+            body["max_run_ms"] = round(self.max_run * 1000)
         try:
             answer = self.client._ask("POST", "/jobs/claim", body, member="jobs",
                                       timeout=wait + 15, retry_for=0)

@@ -46,6 +46,25 @@ class Working(unittest.TestCase):
         self.drain(lambda job: seen.append(together.wait()), concurrency=3)
         self.assertEqual(sorted(seen), [0, 1, 2])
 
+    def test_a_run_takes_no_longer_than_it_may(self):
+        ids = [self.enqueue(retry_limit=0, max_run_ms=500), self.enqueue("by its worker", retry_limit=0)]
+        limits = []
+
+        def wait(job):
+            limits.append(job.max_run_ms)
+            with self.assertRaises(tenax.LeaseLost):
+                job.wait(60)
+            self.assertTrue(job.lost)
+            job.check()
+
+        self.drain(wait, max_run=0.6, lease=1.0)
+        self.assertEqual(limits, [500, 600])
+        for id in ids:
+            job = self.get(id)
+            while job["status"] == "in_flight":
+                job = self.get(id)
+            self.assertEqual((job["status"], job["runs"][0]["culprit"]), ("dead", "deadline"))
+
     def test_types_have_handlers(self):
         known, unknown = self.enqueue("known"), self.enqueue("unknown", retry_limit=0)
         self.drain({"known": lambda job: "done"})

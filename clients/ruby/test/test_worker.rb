@@ -41,6 +41,21 @@ class TestWorker < Minitest::Test
     end
   end
 
+  def test_a_run_takes_no_longer_than_it_may
+    ids = [enqueue(retry_limit: 0, max_run_ms: 500), enqueue(retry_limit: 0)]
+    limits = []
+    drain(max_run: 0.6, lease: 1) do |job|
+      limits << job.max_run_ms
+      sleep # for ever, and asks for nothing
+    end
+    assert_equal [500, 600], limits
+    ids.each do |id|
+      job = get(id)
+      job = get(id) while job["status"] == "in_flight"
+      assert_equal %w[dead deadline], [job["status"], job["runs"][0]["culprit"]]
+    end
+  end
+
   def test_handlers_run_side_by_side
     3.times { enqueue }
     lock = Mutex.new

@@ -28,6 +28,8 @@ static void merge(struct queue_settings *to, const struct queue_settings *from, 
         to->dead_retention = from->dead_retention;
     if (set & QUEUE_NO_POLICY)
         to->when_no_policy = from->when_no_policy;
+    if (set & QUEUE_MAX_RUN)
+        to->max_run = from->max_run;
 }
 
 static void show(struct embedded *b, struct queue_shown *s)

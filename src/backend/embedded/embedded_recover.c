@@ -151,7 +151,7 @@ static void restore_lease(void *ctx, const struct lease *lease)
     struct restoring *r = ctx;
     struct lease corrected = *lease;
     if (r->correction)
-        correction_lease(r->correction, &corrected.taken_at, &corrected.end);
+        correction_lease(r->correction, &corrected);
     engine_restore_lease(r->engine, r->seq, &corrected);
 }
 

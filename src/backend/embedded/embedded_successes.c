@@ -30,8 +30,8 @@ struct successes {
 static bool is_of_one(enum err_code code)
 {
     return code == ERR_NOT_FOUND || code == ERR_NOT_IN_FLIGHT || code == ERR_STALE ||
-           code == ERR_STALE_GANG || code == ERR_RUN_TOKEN || code == ERR_UNPROCESSABLE ||
-           code == ERR_DAMAGED;
+           code == ERR_STALE_GANG || code == ERR_RUN_LIMIT || code == ERR_RUN_TOKEN ||
+           code == ERR_UNPROCESSABLE || code == ERR_DAMAGED;
 }
 
 /* What is of this run only is noted, and *err is none; anything else is left to end the report. */

@@ -288,6 +288,7 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
                                .claim = true,
                                .kind = spec->kind,
                                .lease = spec->lease,
+                               .max_run = spec->max_run,
                                .key = spec->key,
                                .wait_end = instant_add(b->now, spec->wait)};
     c->taker = engine_taker_open(b->engine, &taker, c);

@@ -66,7 +66,7 @@ module Tenax
     # The error that a refusal stands for.
     def self.of(status, body)
       kind = status >= 500 ? ServerError : BY_STATUS.fetch(status, BadRequest)
-      kind = StaleToken if %w[stale_token stale_gang].include?(body["code"])
+      kind = StaleToken if %w[stale_token stale_gang run_limit].include?(body["code"])
       kind.new(status, body)
     end
 
@@ -101,7 +101,7 @@ module Tenax
   class NotFound < ApiError; end
   # 409: it exists already, has changed meanwhile, or is in use.
   class Conflict < ApiError; end
-  # 409 stale_token or stale_gang: the run is over, and nothing has changed.
+  # 409 stale_token, stale_gang or run_limit: the run is over, and nothing has changed.
   class StaleToken < Conflict; end
   # 422: well-formed, but cannot be applied.
   class Unprocessable < ApiError; end

@@ -71,7 +71,12 @@ module Tenax
       @data["tracestate"]
     end
 
-    # The run is over for the server: its lease ran out, or the job was canceled or deleted. Stop the
+    # @return [Integer, nil] milliseconds that this run may take, if it has a limit
+    def max_run_ms
+      @data["max_run_ms"]
+    end
+
+    # The run is over for the server: its lease or its time ran out, or the job was canceled or deleted. Stop the
     # work; nothing that is reported now would count.
     def lost?
       @lost

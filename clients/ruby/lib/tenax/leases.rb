@@ -5,7 +5,7 @@ module Tenax
   # The leases that a worker holds; a thread renews all of them by one request.
   class Leases
     # By these the server says that a run is over.
-    GONE = %w[stale_token stale_gang not_found not_in_flight].freeze
+    GONE = %w[stale_token stale_gang run_limit not_found not_in_flight].freeze
     private_constant :GONE
 
     def initialize(worker)

@@ -99,7 +99,8 @@ module Tenax
     def claim(count, wait, id)
       body = Client.members({ queues: @worker.queues, count: count, worker: @worker.name,
                               node: @worker.node, claim_id: id, lease_ms: (@worker.lease * 1000).round,
-                              wait_ms: (wait * 1000).round })
+                              wait_ms: (wait * 1000).round,
+                              max_run_ms: @worker.max_run && (@worker.max_run * 1000).round })
       answer = @worker.client.request("POST", "/jobs/claim", body, timeout: wait + 15, retry_for: 0,
                                                                   member: "jobs")
       jobs = answer["jobs"].map { |data| Job.new(@worker.client, data, @worker.lease) }

@@ -2,12 +2,15 @@
 # frozen_string_literal: true
 
 require "json"
+require "timeout"
 
 module Tenax
   # How a run ended, said to the server.
   class Reports
     TRACE_MAX = 16_000
-    private_constant :TRACE_MAX
+    # No StandardError, so that a handler's rescue does not take it for one of its own.
+    class Overrun < Exception; end # rubocop:disable Lint/InheritException
+    private_constant :TRACE_MAX, :Overrun
 
     def initialize(worker)
       @worker = worker
@@ -16,7 +19,7 @@ module Tenax
 
     # Runs the handler. The verb of the report and its members; no verb: there is nothing to report.
     def outcome(job, handler)
-      result = handler.call(job)
+      result = in_time(job) { handler.call(job) }
       ["success", result.nil? ? {} : { result: storable(job, result) }]
     rescue GiveBack => e
       ["release", returned(job, e)]
@@ -39,6 +42,18 @@ module Tenax
 
     def now
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    # Ends a handler that takes longer than it may. The server ends the run by itself, and would refuse
+    # a report of it.
+    def in_time(job, &work)
+      return work.call unless job.max_run_ms
+
+      Timeout.timeout(job.max_run_ms / 1000.0, Overrun, &work)
+    rescue Overrun
+      job.lose
+      @log.warn("job #{job.id} is lost: it took longer than its max_run_ms, #{job.max_run_ms}")
+      raise LeaseLost, "job #{job.id}: the run is over"
     end
 
     # The result, or a note in its place: the work is done, and must not be done again for it.

@@ -14,17 +14,19 @@ module Tenax
   # the job's result, unless it is nil. Failure, GiveBack or any other exception says how else the run
   # ended.
   class Worker
-    attr_reader :client, :queues, :concurrency, :lease, :grace, :wait, :node, :log
+    attr_reader :client, :queues, :concurrency, :lease, :grace, :wait, :max_run, :node, :log
 
     # @param handlers [Hash{String => #call}, nil] by type, in the place of the block
     # @param lease [Numeric] seconds that the server waits for a renewal, which comes after every third
     #   of them
     # @param grace [Numeric] seconds for which handlers may go on when the worker ends
     # @param wait [Numeric] seconds that a claim waits for a job
+    # @param max_run [Numeric] seconds that a run may take, unless the job or its queue has a shorter
+    #   limit; then LeaseLost is raised in the handler, whatever it is doing
     # @param name [String] on record with every run
     # @param node [String] jobs that must avoid it are left to others
     def initialize(client, queues, handlers = nil, concurrency: 1, lease: 30, grace: 30, wait: 10,
-                   name: nil, node: nil, log: nil, &handler)
+                   max_run: nil, name: nil, node: nil, log: nil, &handler)
       raise ArgumentError, "concurrency must be from 1 to 10000" unless (1..10_000).cover?(concurrency)
       raise ArgumentError, "a block, or handlers by type" if handlers.nil? == handler.nil?
 
@@ -35,6 +37,7 @@ module Tenax
       @lease = lease
       @grace = grace
       @wait = wait
+      @max_run = max_run
       @name = name
       @node = node || ENV.fetch("TENAX_NODE", nil)
       @log = log || Logger.new($stderr, progname: "tenax", level: Logger::WARN)
