@@ -82,6 +82,13 @@ bool engine_free_some(struct engine *e, size_t most)
     return !list_is_empty(&e->spare_lives) || e->freed < e->live.cap;
 }
 
+static void free_times(struct engine *e)
+{
+    btree_fini(&e->deadlines);
+    btree_fini(&e->lease_ends);
+    btree_fini(&e->run_limits);
+}
+
 void engine_free(struct engine *e)
 {
     if (!e)
@@ -103,9 +110,7 @@ void engine_free(struct engine *e)
     strmap_fini(&e->type_names);
     for (enum job_kind k = 0; k < JOB_KINDS; k++)
         btree_fini(&e->heads[k]);
-    btree_fini(&e->deadlines);
-    btree_fini(&e->lease_ends);
-    btree_fini(&e->run_limits);
+    free_times(e);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->surplus);
