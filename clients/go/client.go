@@ -22,6 +22,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,12 +68,18 @@ type Client struct {
 	log      *log.Logger
 }
 
+// HOST[:PORT][/PATH], without a scheme.
+var bareURL = regexp.MustCompile(`^(\[[^\]]*\]|[^\s:/@\[\]?#]+)(:[0-9]+)?(/[^/?#][^?#]*)?$`)
+
 // NewClient reads the token and the certificates; it does not connect.
 func NewClient(o Options) (*Client, error) {
 	where := strings.TrimRight(first(o.URL, os.Getenv("TENAX_URL"), "http://127.0.0.1:7890"), "/")
+	if bare := bareURL.FindStringSubmatch(where); bare != nil {
+		where = "http://" + bare[1] + first(bare[2], ":7890") + bare[3]
+	}
 	u, err := url.Parse(where)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, errors.New("write the server's URL like http://127.0.0.1:7890")
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return nil, errors.New("write the server's URL like http://127.0.0.1:7890 or localhost:7890")
 	}
 	token, err := readToken(o)
 	if err != nil {

@@ -225,7 +225,7 @@ func TestAContextEndsARequest(t *testing.T) {
 }
 
 func TestAURLIsChecked(t *testing.T) {
-	if _, err := NewClient(Options{URL: "localhost:7890"}); err == nil {
+	if _, err := NewClient(Options{URL: "ftp://localhost"}); err == nil {
 		t.Fatal("accepted")
 	}
 }
@@ -274,6 +274,21 @@ func TestTheEnvironment(t *testing.T) {
 	t.Setenv("TENAX_TOKEN", "")
 	t.Setenv("TENAX_TOKEN_FILE", o.TokenFile)
 	must(t, enqueueSecure(t, Options{}))
+}
+
+func TestTheSchemeMayBeLeftOut(t *testing.T) {
+	client := newClient(t, Options{URL: strings.TrimPrefix(os.Getenv("TENAX_URL"), "http://") + "/"})
+	_, err := client.Enqueue(background, NewJob{Queue: "bare", Type: "t"})
+	must(t, err)
+	for given, meant := range map[string]string{"example.org": "http://example.org:7890",
+		"[::1]:1": "http://[::1]:1", "localhost:1/prefix/": "http://localhost:1/prefix"} {
+		same(t, given, newClient(t, Options{URL: given}).url, meant)
+	}
+	for _, wrong := range []string{"ftp://localhost", "http:/localhost", "http//localhost", "localhost:", "::1", ":7890", "localhost:x"} {
+		if _, err := NewClient(Options{URL: wrong}); err == nil || !strings.Contains(err.Error(), "or localhost:7890") {
+			t.Fatalf("%s: %v", wrong, err)
+		}
+	}
 }
 
 func TestWithoutTheCAItIsNotTrusted(t *testing.T) {

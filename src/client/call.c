@@ -18,6 +18,7 @@
 
 #define ANSWER_MAX      ((size_t)1 << 30)
 #define CONNECT_TIMEOUT ((span){5000})
+#define DEFAULT_PORT    "7890"
 
 static bool host_of(const char *url, char *out, size_t size)
 {
@@ -42,22 +43,50 @@ static bool is_loopback(const char *url)
             strcmp(host, "[::1]") == 0);
 }
 
-const char *call_bad_url(const char *url)
+/* Lengths of the parts of HOST[:PORT][/PATH]; an IPv6 address is in brackets. */
+struct bare_url {
+    size_t host, port; /* port with its ':', or 0 */
+};
+
+static bool split_bare(const char *s, struct bare_url *u)
 {
-    char host[256];
-    if (!host_of(url, host, sizeof host))
-        return "write it like http://127.0.0.1:7890";
-    if (strpbrk(url, "?#"))
-        return "it must not contain '?' or '#'";
-    return NULL;
+    const char *end = *s == '[' ? strchr(s, ']') : NULL;
+    u->host = end ? (size_t)(end - s) + 1 : strcspn(s, ":/@[]?#");
+    const char *port = s + u->host;
+    u->port = *port == ':' ? 1 + strspn(port + 1, "0123456789") : 0;
+    const char *path = port + u->port;
+    return u->host && u->port != 1 && (strchr("?#", *path) || (*path == '/' && path[1] != '/'));
 }
 
 char *call_url(const char *url)
 {
+    struct bare_url bare;
+    struct buf b = {0};
     size_t n = strlen(url);
     while (n && url[n - 1] == '/')
         n--;
-    return alloc_text(url, n);
+    char *text = alloc_text(url, n);
+    if (strstr(text, "://") || !split_bare(text, &bare))
+        return text;
+    size_t port = bare.host + bare.port;
+    buf_print(&b, "http://%.*s%s%s", (int)port, text, bare.port ? "" : ":" DEFAULT_PORT,
+              text + port);
+    buf_byte(&b, '\0');
+    free(text);
+    return b.at;
+}
+
+const char *call_bad_url(const char *url)
+{
+    char host[256], *whole = call_url(url);
+    /* libcurl also takes "http:/host". */
+    bool ok = strstr(whole, "://") && host_of(whole, host, sizeof host);
+    free(whole);
+    if (!ok)
+        return "write it like http://127.0.0.1:7890 or localhost:7890, an IPv6 address in brackets";
+    if (strpbrk(url, "?#"))
+        return "it must not contain '?' or '#'";
+    return NULL;
 }
 
 static size_t take_answer(char *at, size_t size, size_t n, void *to)

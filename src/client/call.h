@@ -53,7 +53,8 @@ struct call {
     mono token_read;
 };
 
-/* A copy of the URL without trailing slashes; free() it. */
+/* A copy of the URL without trailing slashes; free() it. HOST[:PORT][/PATH] without a scheme is
+ * completed: http, and Tenax's usual port. */
 char *call_url(const char *url);
 /* A sentence about the fault of a server's URL, or NULL. */
 const char *call_bad_url(const char *url);

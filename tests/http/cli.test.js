@@ -963,11 +963,19 @@ describe('a server that is not there', () => {
     });
 
     it('is_named_by_a_URL', async () => {
-        for (const url of ['nowhere', 'ftp://127.0.0.1', 'http://', 'http://127.0.0.1/?a'])
+        for (const url of ['nowhere:', 'ftp://127.0.0.1', 'http://', 'http://127.0.0.1/?a'])
             for (const [command, rest] of Object.entries(args)) {
                 const end = await run([command, ...rest, '--url', url]);
                 assert.equal(end.code, 2, end.stderr);
                 assert.match(end.stderr, /option '--url': .* is not the URL of a server/);
             }
+        const server = new Server();
+        await server.start();
+        const bare = server.url().replace('http://', '');
+        for (const args of [['jobs', '--url', bare], ['enqueue', '--queue', 'q', '--type', 't', '{}', '--url', `${bare}/`],
+            ['work', '--queue', 'q', '--once', '--url', bare, '--', 'sh', '-c', `test "$TENAX_URL" = ${server.url()}`]])
+            assert.equal((await run(args)).code, 0);
+        assert.equal((await run(['jobs'], { TENAX_URL: bare })).code, 0);
+        await server.clean();
     });
 });

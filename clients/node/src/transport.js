@@ -35,13 +35,18 @@ function readToken({ token, tokenFile, tokenSource }) {
     return text.trim();
 }
 
+// HOST[:PORT][/PATH], without a scheme.
+const BARE_URL = /^(\[[^\]]*\]|[^\s:/@[\]?#]+)(:[0-9]+)?(\/[^/?#][^?#]*)?$/;
+
 function readUrl(text) {
+    const [, host, port = ':7890', path = ''] = BARE_URL.exec(text.replace(/\/+$/, '')) ?? [];
     let url;
     try {
-        url = new URL(text);
+        url = new URL(host ? `http://${host}${port}${path}` : text);
     } catch { /* said below */ }
-    if (!['http:', 'https:'].includes(url?.protocol) || !url.hostname)
-        throw new TenaxError("write the server's URL like http://127.0.0.1:7890");
+    // new URL() also takes "http:/host".
+    if (!(host || /^https?:\/\//i.test(text)) || !url?.hostname)
+        throw new TenaxError("write the server's URL like http://127.0.0.1:7890 or localhost:7890");
     return url;
 }
 

@@ -42,6 +42,19 @@ describe('requests', () => {
         assert.deepEqual((await client.job('alias:options-1', { runs: true })).runs, []);
     });
 
+    it('find_a_server_whose_scheme_is_left_out', async () => {
+        const { host } = new URL(process.env.TENAX_URL);
+        const bare = new tenax.Client({ url: `${host}/` });
+        assert.ok((await bare.enqueue('bare', 't')).id);
+        bare.close();
+        for (const [url, meant] of [['example.org', 'http://example.org:7890'], ['[::1]:1', 'http://[::1]:1'],
+            ['localhost:1/prefix/', 'http://localhost:1/prefix']])
+            assert.equal(new tenax.Client({ url }).url, meant);
+        for (const url of ['ftp://localhost', 'http:/localhost', 'http//localhost', 'localhost:', '::1', ':7890',
+            'localhost:x', 'localhost:99999'])
+            assert.throws(() => new tenax.Client({ url }), /or localhost:7890/, url);
+    });
+
     it('find_the_job_that_has_the_unique_key', async () => {
         const first = await client.enqueue('unique', 't', null, { unique_key: 'k' });
         const again = await client.enqueue('unique', 't', null, { unique_key: 'k' });
@@ -162,7 +175,7 @@ describe('requests', () => {
     });
 
     it('need_a_url', () => {
-        assert.throws(() => new tenax.Client({ url: 'localhost:7890' }), tenax.TenaxError);
+        assert.throws(() => new tenax.Client({ url: 'ftp://localhost' }), tenax.TenaxError);
     });
 });
 

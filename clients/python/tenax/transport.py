@@ -6,12 +6,13 @@ from __future__ import annotations
 import http.client
 import io
 import os
+import re
 import select
 import ssl
 import threading
 import time
 from typing import List, Mapping, Optional, Tuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from .errors import ConnectionFailed, TenaxError
 
@@ -71,15 +72,32 @@ class _Deadline:
         return io.BufferedReader(_Reader(self._sock, raw, self._end))
 
 
+# HOST[:PORT][/PATH], without a scheme.
+_BARE_URL = re.compile(r"(\[[^\]]*\]|[^\s:/@\[\]?#]+)(:[0-9]+)?(/[^/?#][^?#]*)?")
+
+
+def _complete(url: str) -> str:
+    bare = _BARE_URL.fullmatch(url)
+    return f"http://{bare[1]}{bare[2] or ':7890'}{bare[3] or ''}" if bare else url
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:
+        pass
+    raise TenaxError("write the server's URL like http://127.0.0.1:7890 or localhost:7890")
+
+
 class Transport:
     """Connections to one server, each used by one thread at a time."""
 
     def __init__(self, url: str, token: Optional[str], token_file: Optional[str],
                  ca_cert: Optional[str], client_cert: Optional[str], client_key: Optional[str]):
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise TenaxError("write the server's URL like http://127.0.0.1:7890")
-        self.url = url.rstrip("/")
+        self.url = _complete(url.rstrip("/"))
+        parts = _split(self.url)
         self._prefix = parts.path.rstrip("/")
         self._host = parts.hostname
         self._port = parts.port

@@ -177,9 +177,19 @@ class Requests(unittest.TestCase):
                 client.enqueue("nowhere", "t")
             self.assertFalse(caught.exception.sent)
 
+    def test_the_scheme_may_be_left_out(self):
+        with tenax.Client(os.environ["TENAX_URL"].replace("http://", "") + "/") as client:
+            client.enqueue("bare", "t")
+        for given, meant in (("example.org", "http://example.org:7890"), ("[::1]:1", "http://[::1]:1"),
+                             ("localhost:1/prefix/", "http://localhost:1/prefix")):
+            with tenax.Client(given) as client:
+                self.assertEqual(client.url, meant)
+
     def test_a_url_is_checked(self):
-        with self.assertRaises(tenax.TenaxError):
-            tenax.Client("localhost:7890")
+        for url in ("ftp://localhost", "http:/localhost", "http//localhost", "localhost:", "::1", ":7890",
+                    "localhost:x", "localhost:99999"):
+            with self.assertRaisesRegex(tenax.TenaxError, "or localhost:7890"):
+                tenax.Client(url)
 
 
 class Secure(unittest.TestCase):

@@ -159,7 +159,7 @@ class TestRequests < Minitest::Test
   end
 
   def test_a_url_is_checked
-    assert_raises(Tenax::Error) { Tenax::Client.new("localhost:7890") }
+    assert_raises(Tenax::Error) { Tenax::Client.new("ftp://localhost") }
     assert_raises(Tenax::Error) { Tenax::Client.new("no url") }
   end
 end
@@ -190,6 +190,20 @@ class TestSecure < Minitest::Test
   def test_as_the_environment_says
     [{ "TENAX_TOKEN" => File.read(TOKEN_FILE).strip }, { "TENAX_TOKEN_FILE" => TOKEN_FILE }].each do |given|
       with_env("TENAX_URL" => URL, "TENAX_CA_CERT" => CA, **given) { assert enqueue(nil)["id"] }
+    end
+  end
+
+  def test_the_scheme_may_be_left_out
+    client = Tenax::Client.new("#{ENV.fetch("TENAX_URL").delete_prefix("http://")}/")
+    assert client.enqueue("bare", "t")["id"]
+    client.close
+    { "example.org" => "http://example.org:7890", "[::1]:1" => "http://[::1]:1",
+      "localhost:1/prefix/" => "http://localhost:1/prefix" }.each do |given, meant|
+      assert_equal meant, Tenax::Client.new(given).url
+    end
+    ["ftp://localhost", "http:/localhost", "http//localhost", "localhost:", "::1", ":7890", "localhost:x"].each do |url|
+      error = assert_raises(Tenax::Error, url) { Tenax::Client.new(url) }
+      assert_includes error.message, "or localhost:7890"
     end
   end
 

@@ -16,16 +16,16 @@ module Tenax
               SocketError].freeze
     BROKEN = [IOError, SystemCallError, SocketError, Timeout::Error, Net::ProtocolError,
               OpenSSL::SSL::SSLError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError].freeze
-    private_constant :UNSENT, :BROKEN
+    # HOST[:PORT][/PATH], without a scheme.
+    BARE_URL = %r{\A(\[[^\]]*\]|[^\s:/@\[\]?#]+)(:[0-9]+)?(/[^/?#][^?#]*)?\z}.freeze
+    private_constant :UNSENT, :BROKEN, :BARE_URL
 
     attr_reader :url
 
     def initialize(url:, token:, token_file:, ca_cert:, client_cert:, client_key:)
-      @url = url.sub(%r{/+\z}, "")
+      @url = complete(url.sub(%r{/+\z}, ""))
       @uri = URI.parse(@url)
-      unless @uri.is_a?(URI::HTTP) && @uri.host
-        raise Error, "write the server's URL like http://127.0.0.1:7890"
-      end
+      raise URI::InvalidURIError unless @uri.is_a?(URI::HTTP) && @uri.host && !@uri.host.empty?
 
       # Strict: a misspelt option must not be ignored.
       @headers = { "Accept" => "application/json", "User-Agent" => "tenax-ruby/0.1.0",
@@ -37,7 +37,7 @@ module Tenax
       @key = client_key && OpenSSL::PKey.read(File.read(client_key))
       own
     rescue URI::InvalidURIError
-      raise Error, "write the server's URL like http://127.0.0.1:7890"
+      raise Error, "write the server's URL like http://127.0.0.1:7890 or localhost:7890"
     end
 
     # What requests are sent with by now.
@@ -79,6 +79,11 @@ module Tenax
     end
 
     private
+
+    def complete(url)
+      bare = BARE_URL.match(url)
+      bare ? "http://#{bare[1]}#{bare[2] || ":7890"}#{bare[3]}" : url
+    end
 
     def now
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
