@@ -60,6 +60,7 @@ static const struct option_def options[] = {
      .help = "its private key (PEM)"},
     {"server", "URL", OPTION_TEXT, AT(client.url), .env = "TENAX_URL", .alias = "ZIZQ_URL",
      .def = "http://127.0.0.1:7890", .help = "Tenax's server"},
+    CLIENT_CONTEXT_OPTION(struct bridge_args, "context"),
     CLIENT_TLS_OPTIONS(struct bridge_args),
     {"from-rabbitmq", "QUEUE", OPTION_TEXT, AT(from_rabbitmq),
      .help = "make jobs of the messages of this queue of RabbitMQ"},

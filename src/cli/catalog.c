@@ -64,6 +64,7 @@ const struct catalog_row catalog[] = {
     {&budgets_command, budgets_main},
     {&retry_settings_command, retry_settings_main},
     HEADING("This program"),
+    {&context_command, context_main},
     {&version_command, version_main},
     {&completion_command, completion_main},
 };

@@ -33,6 +33,7 @@ struct executor_args {
 static const struct option_def options[] = {
     {"server", "URL", OPTION_TEXT, AT(client.url), .env = "TENAX_URL", .alias = "ZIZQ_URL",
      .def = "http://127.0.0.1:7890", .help = "Tenax's server"},
+    CLIENT_CONTEXT_OPTION(struct executor_args, "server-context"),
     CLIENT_TLS_OPTIONS(struct executor_args),
     {"queue", "NAME", OPTION_LIST, AT(queues),
      .help = "a queue to take jobs from; repeat it, or write NAME,NAME, for several"},

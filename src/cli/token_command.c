@@ -13,12 +13,13 @@
 #include "cli/rootdir.h"
 #include "client/admin.h"
 #include "client/input.h"
+#include "client/private_file.h"
 #include "client/view.h"
 #include "client/when.h"
 
 struct token_args {
     struct client_args client;
-    const char *role, *queues, *name, *root_dir;
+    const char *role, *queues, *name, *root_dir, *out;
     span expires;
     int64_t waiting, budgets, keys;
     bool payloads;
@@ -46,6 +47,8 @@ static const struct option_def options[] = {
     {"root-dir", "DIR", OPTION_TEXT, AT(root_dir),
      .help = "create: leave it in the root directory of a server on this machine, which takes it "
              "in when it starts or gets SIGHUP; nobody is asked"},
+    {"out", "FILE", OPTION_TEXT, AT(out),
+     .help = "create: write the token to this file, which only you can read, and print nothing"},
     ADMIN_OPTIONS(struct token_args),
     {"http-timeout", "DURATION", OPTION_SPAN, AT(client.timeout), .env = "TENAX_HTTP_TIMEOUT",
      .def = "30s", .help = "how long to wait for an answer"},
@@ -59,7 +62,8 @@ const struct subcommand token_command = {
     .usage = "[list] | create --role ROLE [OPTIONS] | delete ID",
     .summary = "make, list or delete tokens, by which the server knows who asks",
     .about =
-        "create prints the token and nothing else; it is never shown again. Programs send it: the "
+        "create prints the token and nothing else, or writes it to a file (--out) with mode 0600; "
+        "it is never shown again. Programs send it: the "
         "commands of tenax from the variable TENAX_TOKEN or from a file (--token-file), others as "
         "the header `Authorization: Bearer TOKEN`.\n"
         "Until there is a token of an admin, whoever reaches the server may do everything, and "
@@ -67,7 +71,7 @@ const struct subcommand token_command = {
         "and GET /health needs a token. docs/access.md says what each role may do.\n"
         "With --root-dir a token is made without asking the server, also while it is stopped: "
         "nobody is locked out who can write to its directory.",
-    .examples = "  tenax token create --role admin > ~/.tenax-token && chmod 600 ~/.tenax-token\n"
+    .examples = "  tenax token create --role admin --out ~/.tenax-token\n"
                 "  tenax token create --role worker --queues 'mail-*' --expires 90d\n"
                 "  tenax token create --role producer --queues 'mail-*' --max-waiting 10000\n"
                 "  tenax token create --role admin --root-dir /var/lib/tenax\n"
@@ -120,12 +124,31 @@ static int print_token(struct str token)
     return good ? CLI_OK : CLI_REFUSED;
 }
 
-static int create(struct client *c, const struct token_args *args)
+static int complain(const struct err *err)
+{
+    fprintf(stderr, "tenax token: %s\n", err->msg);
+    return CLI_REFUSED;
+}
+
+/* Prints it, or writes it to the file that is open. */
+static int give(struct private_file *out, struct str token)
+{
+    if (!out->path)
+        return print_token(token);
+    struct buf line = {0};
+    buf_print(&line, "%.*s\n", STR_ARG(token));
+    struct err err = private_file_commit(out, buf_view(&line));
+    OPENSSL_cleanse(line.at, line.len);
+    buf_fini(&line);
+    return err.code == ERR_OK ? CLI_OK : complain(&err);
+}
+
+static int create(struct client *c, const struct token_args *args, struct private_file *out)
 {
     write_body(args, c->now, &c->call.body);
     int code = client_ask(c, "POST", "/tokens");
     if (code == CLI_OK)
-        code = print_token(view_text(&c->arena, client_answer(c), "token"));
+        code = give(out, view_text(&c->arena, client_answer(c), "token"));
     return code;
 }
 
@@ -170,7 +193,7 @@ static struct err read_spec(const struct token_args *args, struct str *queues,
     return err_none();
 }
 
-static int create_here(const struct token_args *args, instant now)
+static int create_here(const struct token_args *args, instant now, struct private_file *out)
 {
     struct str queues[RIGHTS_PATTERNS_MAX];
     struct token_spec spec = {.created = now, .expires = INSTANT_NONE};
@@ -188,9 +211,9 @@ static int create_here(const struct token_args *args, instant now)
     token_free(token);
     int code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
     if (err.code == ERR_OK)
-        code = print_token((struct str){text, sizeof text});
+        code = give(out, (struct str){text, sizeof text});
     else
-        fprintf(stderr, "tenax token: %s\n", err.msg);
+        complain(&err);
     OPENSSL_cleanse(text, sizeof text);
     return code;
 }
@@ -302,8 +325,8 @@ static bool is(const struct options *o, const char *verb)
 static const char *check(const struct token_args *args, const struct options *o)
 {
     bool about_new = args->role || args->queues || args->name || args->payloads ||
-                     args->expires.ms || args->root_dir || args->waiting || args->budgets ||
-                     args->keys;
+                     args->expires.ms || args->root_dir || args->out || args->waiting ||
+                     args->budgets || args->keys;
     if (!is(o, "list") && !is(o, "create") && !is(o, "delete"))
         return "list, create or delete is meant";
     if (is(o, "create") && o->rest_count > 1)
@@ -318,26 +341,35 @@ static const char *check(const struct token_args *args, const struct options *o)
                                               : NULL;
 }
 
+static int ask(const struct token_args *args, const struct options *o, struct private_file *out)
+{
+    struct client c;
+    int code = admin_open(&c, &token_command, &args->client, o);
+    if (code != CLI_OK)
+        return code;
+    if (is(o, "create"))
+        code = create(&c, args, out);
+    else
+        code = is(o, "list") ? list(&c) : delete (&c, o->rest[1]);
+    client_close(&c);
+    return code;
+}
+
 int token_main(int argc, char **argv)
 {
     struct token_args args = {0};
     struct options o;
-    struct client c;
     int code;
     if (!subcommand_begin(&token_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     const char *wrong = check(&args, &o);
     if (wrong)
         return subcommand_usage(&token_command, "%s", wrong);
-    if (args.root_dir)
-        return create_here(&args, when_now());
-    code = admin_open(&c, &token_command, &args.client, &o);
-    if (code != CLI_OK)
-        return code;
-    if (is(&o, "create"))
-        code = create(&c, &args);
-    else
-        code = is(&o, "list") ? list(&c) : delete (&c, o.rest[1]);
-    client_close(&c);
+    struct private_file out = {.fd = -1};
+    struct err err = args.out ? private_file_open(&out, args.out) : err_none();
+    if (err.code != ERR_OK)
+        return complain(&err);
+    code = args.root_dir ? create_here(&args, when_now(), &out) : ask(&args, &o, &out);
+    private_file_abandon(&out);
     return code;
 }

@@ -14,6 +14,7 @@ enum client_output { CLIENT_TABLE, CLIENT_JSON, CLIENT_YAML };
 
 struct client_args {
     const char *url;
+    const char *context;   /* client/context.h has it applied already */
     const char *admin_url; /* of commands that need it (client/admin.h); NULL: not given */
     struct call_tls tls;
     span timeout;
@@ -31,7 +32,12 @@ struct client_args {
      .alias = "ZIZQ_URL",                                                                          \
      .def = "http://127.0.0.1:7890",                                                               \
      .help = "the server to talk to"},                                                             \
-        CLIENT_TLS_OPTIONS(type)
+        CLIENT_CONTEXT_OPTION(type, "context"), CLIENT_TLS_OPTIONS(type)
+#define CLIENT_CONTEXT_OPTION(type, flag)                                                          \
+    {                                                                                              \
+        flag, "NAME", OPTION_TEXT, offsetof(type, client.context),                                 \
+            .env = "TENAX_CONTEXT", .help = "ask the server of this context (tenax context)"       \
+    }
 #define CLIENT_TLS_OPTIONS(type)                                                                   \
     {"ca-cert",                                                                                    \
      "FILE",                                                                                       \

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/context.h"
+
 #define HELP_WIDTH 80
 
 static void write_paragraphs(struct buf *b, const char *text)
@@ -46,8 +48,13 @@ bool subcommand_begin(const struct subcommand *c, enum option_order order, int a
         *code = subcommand_usage(c, "%s", e.msg);
         return false;
     }
-    if (!out->help)
-        return true;
+    if (!out->help) {
+        e = context_apply(out, values);
+        if (e.code == ERR_OK)
+            return true;
+        *code = subcommand_usage(c, "%s", e.msg);
+        return false;
+    }
     struct buf page = {0};
     subcommand_help(&page, c);
     subcommand_print(stdout, &page);

@@ -216,6 +216,30 @@ describe('tenax token', () => {
         assert.equal((await tokenCommand(server, ['list'])).code, 1, 'without a token');
     });
 
+    it('is_written_to_a_file_of_its_owner_alone', async (t) => {
+        const server = new Server();
+        await server.start();
+        t.after(() => server.clean());
+        const file = path.join(server.dir, 'secret');
+        const make = (...more) => tokenCommand(server, ['create', '--role', 'admin', ...more], { TENAX_TOKEN_FILE: fs.existsSync(file) ? file : '' });
+        const lost = await make('--out', path.join(server.dir, 'none', 'secret'));
+        assert.equal(lost.code, 1, lost.stderr);
+        assert.match(lost.stderr, /No such file/);
+        assert.equal((await server.get('/jobs')).status, 200, 'no token was made');
+        const old = process.umask(0);
+        for (const more of [[], [], ['--root-dir', rootOf(server)]]) { // the second one replaces the file
+            const made = await make('--out', file, ...more);
+            assert.deepEqual([made.code, made.stdout, made.stderr], [0, '', '']);
+            assert.match(fs.readFileSync(file, 'utf8'), /^tnx_\w+\n$/);
+            assert.equal(fs.statSync(file).mode & 0o777, 0o600);
+            if (!more.length)
+                assert.equal((await tokenCommand(server, ['list'], { TENAX_TOKEN_FILE: file })).code, 0);
+        }
+        process.umask(old);
+        assert.deepEqual(fs.readdirSync(server.dir).filter((name) => name.startsWith('secret')), ['secret']);
+        assert.equal((await tokenCommand(server, ['list', '--out', file], { TENAX_TOKEN_FILE: file })).code, 2);
+    });
+
     it('is_sent_by_commands_from_a_file_or_a_variable', async (t) => {
         const { server, tokens } = await guarded(t, { p: { roles: ['producer'] } });
         const file = path.join(server.dir, 'token');

@@ -17,7 +17,7 @@ const HOUR = 3600000;
 const COMMANDS = ['serve', 'audit', 'backup', 'restore', 'check', 'compact', 'tls', 'token', 'enqueue', 'events', 'work', 'crons', 'cron',
     'jobs', 'job', 'explain', 'failures', 'group', 'queues', 'workers', 'operations', 'release', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
     'policy', 'postgres', 'queue', 'budgets', 'bridge', 'build-worker', 'executor', 'pods', 'retry-settings', 'servers', 'step-down', 'top', 'version',
-    'completion'];
+    'completion', 'context'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
 function client(server) {
@@ -506,7 +506,7 @@ describe('tenax work', () => {
             [['--queue', 'q', '--', 'no-such-command'], /no command 'no-such-command'/],
             [['--queue', 'q', '--', '/etc/passwd'], /no command/],
             [['--queue', 'q', '--lease', '999ms', '--', 'true'], /'--lease'/],
-            [['--queue', 'q', '--url', 'nowhere', '--', 'true'], /'--url'/],
+            [['--queue', 'q', '--url', 'nowhere:', '--', 'true'], /'--url'/],
         ])
             assert.match((await tenax(['work', ...args], { code: 2 })).stderr, words);
         const { stderr } = await tenax(['work', '--queue', 'a*', '--', 'true'], { code: 1 });

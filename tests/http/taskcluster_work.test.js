@@ -662,7 +662,7 @@ describe('tenax work --taskcluster', () => {
             [[...good, '--tsak-queue', 'x/y'], /--tsak-queue/],
             [[...good, '--concurrency', '0'], /'--concurrency'/],
             [[...good, '--', 'true'], /tasks bring their commands; 'true' is one too many/],
-            [[...good, '--url', 'nowhere'], /'nowhere' is not the URL/],
+            [[...good, '--url', 'nowhere:'], /'nowhere:' is not the URL/],
             [good, /'ftp:\/\/x' is not the URL/, { TASKCLUSTER_ROOT_URL: 'ftp://x' }],
             [good, /belong together/, { TASKCLUSTER_CLIENT_ID: 'c' }],
             [good, /belong together/, { TASKCLUSTER_ACCESS_TOKEN: 'secret' }],
