@@ -39,7 +39,7 @@ static const struct option_def options[] = {
 
 const struct subcommand context_command = {
     .name = "context",
-    .usage = "[list] | use NAME | set NAME [OPTIONS] | show [NAME] | delete NAME",
+    .usage = "[list | show [NAME] | use NAME | delete NAME | set NAME OPTIONS]",
     .summary = "name servers, and choose the one that commands ask",
     .about =
         "A context is a server's address, the file that has the token for it, and its "

@@ -48,6 +48,7 @@ NODISCARD struct err context_read(struct contexts *all);
 NODISCARD struct err context_write(const struct contexts *all);
 void context_fini(struct contexts *all);
 
+/* The one with this name, or NULL. */
 struct context *context_find(const struct contexts *all, const char *name);
 /* 1 to 64 letters, digits, '-', '_' and '.'. */
 bool context_is_name(const char *name);

@@ -217,11 +217,10 @@ describe('tenax token', () => {
     });
 
     it('is_written_to_a_file_of_its_owner_alone', async (t) => {
-        const server = new Server();
-        await server.start();
-        t.after(() => server.clean());
+        const server = await started(t);
         const file = path.join(server.dir, 'secret');
-        const make = (...more) => tokenCommand(server, ['create', '--role', 'admin', ...more], { TENAX_TOKEN_FILE: fs.existsSync(file) ? file : '' });
+        const make = (...more) => tokenCommand(server, ['create', '--role', 'admin', ...more],
+            { TENAX_TOKEN_FILE: fs.existsSync(file) ? file : '' });
         const lost = await make('--out', path.join(server.dir, 'none', 'secret'));
         assert.equal(lost.code, 1, lost.stderr);
         assert.match(lost.stderr, /No such file/);
@@ -230,7 +229,7 @@ describe('tenax token', () => {
         for (const more of [[], [], ['--root-dir', rootOf(server)]]) { // the second one replaces the file
             const made = await make('--out', file, ...more);
             assert.deepEqual([made.code, made.stdout, made.stderr], [0, '', '']);
-            assert.match(fs.readFileSync(file, 'utf8'), /^tnx_\w+\n$/);
+            assert.match(fs.readFileSync(file, 'utf8'), /^tnx_\w{16}_[\w-]{43}\n$/);
             assert.equal(fs.statSync(file).mode & 0o777, 0o600);
             if (!more.length)
                 assert.equal((await tokenCommand(server, ['list'], { TENAX_TOKEN_FILE: file })).code, 0);
