@@ -17,6 +17,8 @@ struct http_exchange {
     struct http_exchange **slot; /* of whoever asked */
     void (*gone)(void *ctx);
     void *gone_ctx;
+    void (*settled)(void *ctx, bool lost);
+    void *settled_ctx;
     bool head, left;
     /* A body in pieces: what is left of it, and who takes it. */
     struct str body;
@@ -145,9 +147,20 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
 {
     (void)content_type;
     (void)extra;
+    void (*settled)(void *ctx, bool lost) = x->settled;
+    void *settled_ctx = x->settled_ctx;
+    bool lost = x->left;
     must(!x->closed);
     answer(x, status, body);
     exchange_free(x);
+    if (settled)
+        settled(settled_ctx, lost);
+}
+
+void http_on_settled(struct http_exchange *x, void (*settled)(void *ctx, bool lost), void *ctx)
+{
+    x->settled = settled;
+    x->settled_ctx = ctx;
 }
 
 void http_body_take(struct http_exchange *x, const struct http_receiver *receiver, void *ctx)
