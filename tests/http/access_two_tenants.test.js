@@ -8,7 +8,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { assertError } = require('./harness');
-const { guarded } = require('./access');
+const { guarded, idOf } = require('./access');
 
 const ROLES = { roles: ['producer', 'worker', 'operator'] };
 
@@ -38,8 +38,37 @@ class Names {
 // One tenant: its queues begin with its name, all other names are those of everybody. `strange` changes
 // what can be changed of them.
 class Tenant {
-    constructor(name, ask, strange) {
-        Object.assign(this, { name, ask, strange, names: new Names(), answers: [], ids: {}, tokens: {} });
+    constructor(name, ask, strange, streams) {
+        Object.assign(this, { name, ask, strange, streams, names: new Names(), answers: [], ids: {}, tokens: {} });
+    }
+
+    // Streams that are open while everything else is done.
+    async open() {
+        this.feed = await this.streams.events('?since=0');
+        this.taken = await this.streams.take(`?queue=${this.name}-s&prefetch=2`);
+    }
+
+    // A claim that finds nothing, and waits.
+    async wait() {
+        this.waiting = this.say('POST', '/jobs/claim', { queues: [`${this.name}-p`], worker: 'w', wait_ms: 30000 });
+    }
+
+    // What each is given, and that nothing else came before.
+    async deliver() {
+        await this.enqueue('polled');
+        await this.waiting;
+        await this.enqueue('streamed', { unique_key: 's' });
+        await this.enqueue('streamed2', { payload: this.strange ? 1 : 2 });
+        for (let n = 0; n < 2; n++) {
+            const { id } = await this.taken.next();
+            await this.say('POST', `/jobs/${id}/success`, {});
+        }
+        const told = (event) => event.id === this.ids.streamed2 && event.event === 'job_completed';
+        await this.feed.until(() => this.feed.lines.some((line) => told(JSON.parse(line))), 'the last event');
+        for (const line of [...this.taken.lines, ...this.feed.lines])
+            this.answers.push(this.names.plain(line));
+        this.taken.close();
+        this.feed.close();
     }
 
     async say(method, target, body, key) {
@@ -66,6 +95,7 @@ class Tenant {
         const get = (...targets) => targets.map((target) => () => this.say('GET', target()));
         const budget = { allocation: s ? 1 : 3, strategy: { type: 'while_in_flight' } };
         return [
+            () => this.open(),
             () => this.enqueue('gang1', { gang: { id: 'g', cardinality: s ? 3 : 2 } }),
             () => this.enqueue('gang2', { gang: { id: 'g', cardinality: s ? 3 : 2 } }),
             ...get(() => `/jobs/${this.ids.gang1}`, () => `/jobs/${this.ids.gang1}/explain`),
@@ -107,8 +137,10 @@ class Tenant {
             () => this.enqueue('policy', { retry_policies: ['none'] }),
             () => this.say('DELETE', '/jobs/claim?worker=w'),
             () => this.say('POST', '/jobs/cancel?group=group'),
+            () => this.wait(),
             ...get(() => '/queues', () => '/queues?details=true', () => '/jobs', () => '/jobs?look_max=1', () => '/jobs/count',
-                () => '/explain', () => '/crons', () => '/settings/retry', () => '/events?since=0&follow=false'),
+                () => '/explain', () => '/crons', () => '/settings/retry', () => '/events?since=0&follow=false', () => '/audit'),
+            () => this.deliver(),
             () => this.say('DELETE', '/jobs?status=dead'),
         ];
     }
@@ -128,7 +160,11 @@ async function answersOf(t, seed) {
     const { server, tokens } = await guarded(t, { a: { ...ROLES, queues: ['a-*'] }, b: { ...ROLES, queues: ['b-*'] } });
     const as = (who) => (method, target, body, headers) =>
         server.request(method, target, body, { authorization: `Bearer ${tokens[who]}`, ...headers });
-    const b = new Tenant('b', as('b'), false), a = new Tenant('a', as('a'), true);
+    const streams = (who) => {
+        const headers = { authorization: `Bearer ${tokens[who]}` };
+        return { take: (query) => server.take(query, { ...headers, 'worker-id': 'w' }), events: (query) => server.events(query, headers) };
+    };
+    const b = new Tenant('b', as('b'), false, streams('b')), a = new Tenant('a', as('a'), true, streams('a'));
     const pick = random(seed);
     const others = seed ? a.steps() : [];
     for (const step of b.steps()) {
@@ -136,7 +172,20 @@ async function answersOf(t, seed) {
             await others.shift()();
         await step();
     }
+    for (const step of others)
+        await step();
+    b.answers.push(...await changesBy(server, tokens, 'b', b.names));
     return { b: b.answers, a: a.answers };
+}
+
+// What the audit has of one of them, but the numbers of entries, which count for the whole server.
+async function changesBy(server, tokens, who, names) {
+    const res = await server.request('GET', '/audit?limit=500', undefined, { authorization: `Bearer ${tokens.admin}` });
+    assert.equal(res.status, 200, res.text);
+    const id = idOf(tokens[who]);
+    const own = res.json.entries.filter((entry) => entry.actor.id === id).reverse();
+    assert.ok(own.length >= 4, 'its changes are there');
+    return own.map((entry) => names.plain(JSON.stringify({ ...entry, actor: who })));
 }
 
 describe('two tenants that give everything the same names', () => {
