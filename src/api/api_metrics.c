@@ -445,6 +445,10 @@ static void add_store(struct text *t, const struct backend_meter *r)
     counter(t, "tenax_commit_bytes", "Bytes of keys and values committed.",
             (double)r->commit_bytes);
     gauge(t, "tenax_store_bytes", "Size of the store on the disk.", (double)r->disk_bytes);
+    gauge(t, "tenax_idempotency_bytes", "What whole answers to idempotency keys take.",
+          (double)r->answer_bytes);
+    counter(t, "tenax_idempotency_shortened", "Answers of which only the ids are kept.",
+            (double)r->answers_shortened);
     gauge(t, "tenax_disk_free_bytes", "Room on the disk of the root directory.",
           (double)r->disk_free);
     gauge(t, "tenax_disk_reserve_bytes", "With less room on the disk no jobs are accepted.",

@@ -51,8 +51,9 @@ struct backend_meter {
     uint64_t commit_bytes; /* keys and values of all commits so far */
     bool writable;
     uint64_t disk_bytes;
-    int64_t disk_free;     /* bytes */
-    uint64_t disk_reserve; /* bytes; with less room nothing new is stored */
+    uint64_t answer_bytes, answers_shortened; /* kept for idempotency keys; since the start */
+    int64_t disk_free;                        /* bytes */
+    uint64_t disk_reserve;                    /* bytes; with less room nothing new is stored */
     struct engine_memory memory;
     uint64_t streams, claims; /* that wait for jobs */
     uint64_t in_flight_max;   /* of all queues; 0: any number */

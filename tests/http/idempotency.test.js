@@ -305,6 +305,25 @@ describe('a repetition of what would be refused by now', () => {
 });
 
 describe('the memory of idempotency keys', () => {
+    it('is_measured_and_so_are_answers_that_were_shortened', async (t) => {
+        const measured = async (server) => {
+            const { text } = await server.get('/metrics');
+            return ['tenax_idempotency_bytes', 'tenax_idempotency_shortened_total'].map((name) =>
+                Number(text.match(new RegExp(`^${name} (.*)$`, 'm'))[1]));
+        };
+        for (const [bytes, keeps] of [['1MiB', true], ['0', false]]) {
+            const server = new Server({ args: ['--idempotency-bytes', bytes] });
+            await server.start();
+            t.after(() => server.clean());
+            assert.deepEqual(await measured(server), [0, 0]);
+            await post(server, specOf(), newKey());
+            await until(async () => {
+                const [held, shortened] = await measured(server);
+                return keeps ? held > 0 && shortened === 0 : held === 0 && shortened === 1;
+            }, 'it is counted');
+        }
+    });
+
     it('hides_a_duplicate_that_left_the_queues_of_its_sender', async (t) => {
         const { server, as } = await guarded(t, {
             ann: { roles: ['producer'], queues: ['ann'] },

@@ -55,7 +55,7 @@ void embedded_answers_drop(struct embedded *b, const struct kv_entry *e)
 }
 
 /* Others are made brief when they are durable; a burst of large ones does not wait for that. */
-void embedded_answers_fit(const struct embedded *b, struct kv_entry *e, struct arena *a)
+void embedded_answers_fit(struct embedded *b, struct kv_entry *e, struct arena *a)
 {
     uint64_t most = b->settings.idempotency_bytes, bytes = b->answers.all.bytes + e->value.len;
     struct str brief;
@@ -64,6 +64,7 @@ void embedded_answers_fit(const struct embedded *b, struct kv_entry *e, struct a
     struct err err = record_shorten_answer(e->value, a, &brief);
     must(err.code == ERR_OK);
     e->value = brief;
+    b->answers.shortened++;
 }
 
 /* --- the oldest --- */
@@ -74,8 +75,10 @@ static struct err shorten(struct embedded *b, struct kv_entry *e)
     struct str brief;
     struct err err = record_shorten_answer(e->value, &scratch, &brief);
     e->value = brief;
-    if (err.code == ERR_OK)
+    if (err.code == ERR_OK) {
         embedded_kv_keep(b, e);
+        b->answers.shortened++;
+    }
     arena_fini(&scratch);
     return err;
 }

@@ -70,8 +70,9 @@ struct kv_state {
 struct answers_state {
     struct record_answers all;
     char room[RECORD_KV_KEY_MAX];
-    struct str place; /* in room: the expiry of the next that may have to be made brief */
-    bool walked;      /* up to the last that is durable */
+    struct str place;   /* in room: the expiry of the next that may have to be made brief */
+    bool walked;        /* up to the last that is durable */
+    uint64_t shortened; /* that were made brief since the start */
 };
 
 /* The audit (embedded_trail.c). */
@@ -464,7 +465,7 @@ const struct idempotency *embedded_idempotency_own(struct arena *a, const struct
 void embedded_answers_put(struct embedded *b, const struct kv_entry *e);
 void embedded_answers_drop(struct embedded *b, const struct kv_entry *e);
 /* A new answer is made brief, in the arena, if there is by far no room for it. */
-void embedded_answers_fit(const struct embedded *b, struct kv_entry *e, struct arena *a);
+void embedded_answers_fit(struct embedded *b, struct kv_entry *e, struct arena *a);
 /* Makes some of the oldest brief, if all together are too much; *more if others are left. */
 NODISCARD struct err embedded_answers_shorten(struct embedded *b, bool *more);
 NODISCARD struct err embedded_answers_recover(struct embedded *b);

@@ -143,6 +143,8 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
         .commit_bytes = b->commit_bytes,
         .writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK,
         .disk_bytes = store_disk_bytes(b->env.store),
+        .answer_bytes = b->answers.all.bytes,
+        .answers_shortened = b->answers.shortened,
         .disk_free = b->free_space,
         .disk_reserve = b->settings.min_free_space,
         .memory = engine_memory(b->engine),
