@@ -81,7 +81,7 @@ static const struct field entry_table[] = {
     {"name", true, read_name, offsetof(struct entry_body, spec.name),
      .doc = "string 1..$: of the entry", .most = CRON_NAME_MAX},
     {"expression", true, read_expression, offsetof(struct entry_body, spec.expression),
-     .doc = "string 1..$ @cron: five or six fields, or a name as @daily",
+     .doc = "string 1..$ @cron: five to seven fields, or a name as @daily",
      .most = CRON_EXPRESSION_MAX},
     {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true,
      "string 1.. @timezone"},
@@ -271,7 +271,7 @@ static void write_warnings(struct buf *b, const void *entry)
 static const struct shape_member entry_members[] = {
     {MEMBER(struct cron_entry, name, "name", ALWAYS, NULL)},
     {MEMBER(struct cron_entry, expression, "expression", ALWAYS,
-            "five or six fields, or a name as @daily")},
+            "five to seven fields, or a name as @daily")},
     {MEMBER(struct cron_entry, zone, "timezone", IF_SET, NULL)},
     {MEMBERS_OF(struct cron_entry, clock.pause, &pause_shape)},
     {MEMBER(struct cron_entry, clock.next_at, "next_enqueue_at", IF_SET,

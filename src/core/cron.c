@@ -22,7 +22,7 @@ static const char *const month_names[] = {"jan", "feb", "mar", "apr", "may", "ju
                                           "jul", "aug", "sep", "oct", "nov", "dec"};
 static const char *const day_names[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
 
-enum { SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, FIELDS };
+enum { SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR, FIELDS };
 
 static const struct field fields[FIELDS] = {
     [SECOND] = {"second", 0, 59, NULL, 0},
@@ -31,6 +31,7 @@ static const struct field fields[FIELDS] = {
     [DAY] = {"day of the month", 1, 31, NULL, 0},
     [MONTH] = {"month", 1, 12, month_names, 12},
     [WEEKDAY] = {"day of the week", 0, 7, day_names, 7},
+    [YEAR] = {"year", 1, 9999, NULL, 0},
 };
 
 /* Walks one field. */
@@ -116,7 +117,7 @@ static struct err unexpected(const struct parser *p)
         return BAD(p, p->at, "a value is missing");
     unsigned char c = (unsigned char)p->text.at[p->at];
     if (c == '?')
-        return BAD(p, p->at, "'?' can only stand alone, for the day of the month or of the week");
+        return BAD(p, p->at, "'?' can only stand for any day of the month or of the week");
     if (c >= ' ' && c < 0x7f)
         return BAD(p, p->at, "'%c' is not expected here", c);
     return BAD(p, p->at, "byte 0x%02x is not expected here", c);
@@ -193,14 +194,45 @@ static bool read_special_day(struct parser *p)
     return false;
 }
 
+static bool is_days(const struct parser *p)
+{
+    return p->field == &fields[DAY] || p->field == &fields[WEEKDAY];
+}
+
+static bool is_star(const struct parser *p, size_t at)
+{
+    return at < p->end && (p->text.at[at] == '*' || (is_days(p) && p->text.at[at] == '?'));
+}
+
+static void add_year(struct cron *c, unsigned year)
+{
+    unsigned bit = year - CRON_YEAR_FIRST;
+    if (year >= CRON_YEAR_FIRST && bit < CRON_YEARS)
+        c->years[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+/* The bits of lo, lo + step … hi. Years are noted elsewhere, for they are too many. */
+static uint64_t add_values(struct parser *p, unsigned lo, unsigned hi, unsigned step)
+{
+    uint64_t bits = 0;
+    for (unsigned v = lo; v <= hi; v += step) {
+        if (p->field == &fields[YEAR])
+            add_year(p->out, v);
+        else
+            bits |= UINT64_C(1) << v;
+    }
+    return bits;
+}
+
 /* One element of a list. */
 static struct err read_range(struct parser *p, uint64_t *all)
 {
     const struct field *f = p->field;
     size_t start = p->at;
     unsigned lo = f->lo, hi = f->hi, step = 1;
-    uint64_t values = 0;
-    bool star = take(p, '*');
+    uint64_t values;
+    bool star = is_star(p, start);
+    p->at += star;
     if (f == &fields[DAY] && !star && read_special_day(p))
         return err_none();
     if (star) {
@@ -225,8 +257,8 @@ static struct err read_range(struct parser *p, uint64_t *all)
                 hi = f == &fields[WEEKDAY] ? 6 : f->hi;
         }
     }
-    for (unsigned v = lo; v <= hi; v += step)
-        values |= UINT64_C(1) << v;
+    values = add_values(p, lo, hi, step);
+    p->out->any_year |= f == &fields[YEAR] && star && step == 1;
     if (f == &fields[WEEKDAY] && (!star || step > 1))
         return read_nth(p, values, all);
     *all |= values;
@@ -235,15 +267,8 @@ static struct err read_range(struct parser *p, uint64_t *all)
 
 static struct err read_field(struct parser *p, uint64_t *bits, bool *any)
 {
-    bool days = p->field == &fields[DAY] || p->field == &fields[WEEKDAY];
-    bool open = days && p->end - p->at == 1 && p->text.at[p->at] == '?';
     *bits = 0;
-    *any = open || (p->at < p->end && p->text.at[p->at] == '*');
-    if (open) {
-        for (unsigned v = p->field->lo; v <= p->field->hi; v++)
-            *bits |= UINT64_C(1) << v;
-        return err_none();
-    }
+    *any = is_star(p, p->at);
     do
         TRY(read_range(p, bits));
     while (take(p, ','));
@@ -293,7 +318,7 @@ static struct err split(struct str text, struct parser parts[FIELDS], int *count
             parts[*count] = (struct parser){NULL, text, start, i, NULL};
         else if (*count == FIELDS)
             return err_at(ERR_BAD_CRON, (int64_t)start,
-                          "the expression has more than 6 fields; this would be the seventh");
+                          "the expression has more than 7 fields; this would be the eighth");
         ++*count;
     }
     if (*count && text.at[parts[0].at] == '@')
@@ -303,7 +328,7 @@ static struct err split(struct str text, struct parser parts[FIELDS], int *count
     if (*count < 5)
         return err_at(ERR_BAD_CRON, (int64_t)text.len,
                       "the expression has %d %s; 5 are needed (minute, hour, day of the month, "
-                      "month, day of the week), or 6 with a second before them",
+                      "month, day of the week), 6 with a second before them, or 7 with a year, too",
                       *count, *count == 1 ? "field" : "fields");
     return err_none();
 }
@@ -322,12 +347,13 @@ static struct err parse(struct str text, bool classic, struct cron *out)
     int count;
     *out = (struct cron){0};
     TRY(split(text, parts, &count));
-    int first = FIELDS - count; /* five fields lack the second */
+    int first = count == 5 ? MINUTE : SECOND;
+    out->any_year = count < FIELDS;
     for (int i = 0; i < count; i++) {
         struct parser *p = &parts[i];
         p->field = &fields[first + i];
         p->out = out;
-        bool days = p->field == &fields[DAY] || p->field == &fields[WEEKDAY];
+        bool days = is_days(p);
         if (p->field == &fields[WEEKDAY] && !classic && take(p, '+'))
             both = true;
         both |= days && (is_alone(p, '*') || is_alone(p, '?'));
@@ -438,6 +464,14 @@ static bool day_matches(const struct cron *c, struct date d, int64_t day)
     return c->both_days ? by_day && by_weekday : by_day || by_weekday;
 }
 
+static bool month_matches(const struct cron *c, struct date d)
+{
+    int64_t year = d.year - CRON_YEAR_FIRST;
+    bool of_year =
+        c->any_year || (year >= 0 && year < CRON_YEARS && c->years[year / 64] >> year % 64 & 1);
+    return of_year && c->months >> d.month & 1;
+}
+
 /* The lowest set bit from `from` on, or -1. */
 static int bit_from(uint64_t bits, int from)
 {
@@ -469,7 +503,7 @@ static int64_t next_local(const struct cron *c, int64_t from, int64_t end)
     while (day * DAY_SECONDS < end) {
         struct date d = date_of(day);
         int found = -1;
-        if (!(c->months >> d.month & 1)) {
+        if (!month_matches(c, d)) {
             day += month_days(d) - d.day;
         } else if (day_matches(c, d, day)) {
             found = time_from(c, time);

@@ -6,8 +6,9 @@
  * zone is asked for through struct cron_zone. docs/cron.md is the user's side of this.
  *
  * Five fields: minute, hour, day of the month, month, day of the week; six: a second
- * before them. A field is a list of `*`, a value, a range `a-b`, each with a step `/n` if
- * wanted; `a/n` is from a on. Months and days of the week have names, Sunday is 0 and 7.
+ * before them; seven: and a year behind them. A field is a list of `*`, a value, a range `a-b`,
+ * each with a step `/n` if wanted; `a/n` is from a on. Months and days of the week have names,
+ * Sunday is 0 and 7.
  * `?` is `*` in the two fields of days. A day of the month may be `L` (the last one), `15W` (the
  * weekday closest to the 15th, within the month) or `LW` (the last weekday); a day of the week, or
  * a range of them, may end in `#2` (the second of the month) or in `L` or `#L` (the last). Instead
@@ -35,6 +36,10 @@
 
 #define CRON_NTH_MAX 5 /* there is no sixth Friday */
 
+/* Years that are told apart: no tick is looked for before these or after them. */
+#define CRON_YEAR_FIRST 1970
+#define CRON_YEARS      256
+
 struct cron {
     uint64_t seconds, minutes; /* bit n: value n is allowed */
     uint32_t hours, days, months, weekdays;
@@ -43,6 +48,8 @@ struct cron {
     bool last_day, nearest_to_last; /* of the month */
     bool both_days;                 /* the two fields of days must agree */
     bool any_minute;                /* that field begins with `*` */
+    bool any_year;
+    uint64_t years[CRON_YEARS / 64]; /* unless any: bit n of all is CRON_YEAR_FIRST + n */
 };
 
 /* ERR_BAD_CRON: the message names the field, the offset is into text. */

@@ -59,9 +59,12 @@ static struct err make_plan(struct engine *e, instant now, const struct cron_set
     struct err err = engine_cron_find_zone(e, spec->zone.len ? spec->zone : group_zone, &p->zone);
     if (err.code != ERR_OK)
         return err_make(err.code, "entry '%.*s': %s", NAME_ARG(spec->name), err.msg);
-    if (!cron_next(&p->cron, p->zone, now, &p->next) || p->next.ms > now.ms + HORIZON_MS)
-        return err_make(ERR_BAD_CRON, "entry '%.*s': '%.*s' never comes within the next 8 years",
-                        NAME_ARG(spec->name), NAME_ARG(spec->expression));
+    /* Whoever names a year knows when it comes. */
+    bool comes = cron_next(&p->cron, p->zone, now, &p->next);
+    if (!comes || (p->cron.any_year && p->next.ms > now.ms + HORIZON_MS))
+        return err_make(ERR_BAD_CRON, "entry '%.*s': '%.*s' never comes within the next %s years",
+                        NAME_ARG(spec->name), NAME_ARG(spec->expression),
+                        p->cron.any_year ? "8" : "100");
     p->old = s ? engine_cron_find_item(s, spec->name) : NULL;
     if (!p->old)
         return err_none();

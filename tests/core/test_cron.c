@@ -504,10 +504,53 @@ static void zones_far_from_utc_and_far_in_time(void **state)
     CHECK(rows);
 }
 
+static void a_seventh_field_is_the_year(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"UTC", "0 0 0 1 1 * 2028", "2026-01-01 00:00:00", {"2028-01-01 00:00"}},
+        {"UTC",
+         "30 15 6 29 2 ? 2026-2040",
+         "2026-01-01 00:00:00",
+         {"2028-02-29 06:15:30", "2032-02-29 06:15:30"}},
+        {"UTC",
+         "0 0 0 1 jan * 2030,2027",
+         "2026-01-01 00:00:00",
+         {"2027-01-01 00:00", "2030-01-01 00:00"}},
+        {"UTC",
+         "0 0 0 1 1 * 2026/3",
+         "2026-01-01 00:00:00",
+         {"2029-01-01 00:00", "2032-01-01 00:00"}},
+        {"UTC", "0 0 0 1 1 * */4", "2026-01-01 00:00:00", {"2029-01-01 00:00", "2033-01-01 00:00"}},
+        {"UTC",
+         "0 59 23 L 12 * *",
+         "2026-01-01 00:00:00",
+         {"2026-12-31 23:59", "2027-12-31 23:59"}},
+        {"UTC",
+         "0 0 12 ? * fri#L 2027",
+         "2026-06-01 00:00:00",
+         {"2027-01-29 12:00", "2027-02-26 12:00"}},
+        {"UTC", "0 0 0 15W 8 * 2026", "2026-01-01 00:00:00", {"2026-08-14 00:00"}},
+        {"Europe/Berlin", "0 0 0 1 1 * 2027", "2026-01-01 00:00:00", {"2026-12-31 23:00"}},
+        {"UTC",
+         "0 0 0 1 1 * 2100-9999",
+         "2026-01-01 00:00:00",
+         {"2100-01-01 00:00", "2101-01-01 00:00"}},
+        {"UTC",
+         "0 0 ?/10 * *",
+         "2026-01-02 00:00:00",
+         {"2026-01-11 00:00", "2026-01-21 00:00", "2026-01-31 00:00"}},
+    };
+    CHECK(rows);
+}
+
 static void what_never_comes_has_no_next_tick(void **state)
 {
     (void)state;
-    static const char *const never[] = {"0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 30,31 feb ?"};
+    static const char *const never[] = {
+        "0 0 30 2 *",        "0 0 31 2,4,6,9,11 *", "0 0 30,31 feb ?",  "0 0 0 * * * 2025",
+        "0 0 0 29 2 * 2027", "0 0 0 1 1 * 1-1969",  "0 0 0 1 1 * 9999",
+    };
     for (size_t i = 0; i < COUNT(never); i++) {
         struct cron c = parsed(never[i]);
         instant next;
@@ -553,7 +596,12 @@ static void mistakes_are_named_with_their_field_and_place(void **state)
         {"", "the expression has 0 fields", 0},
         {"* * * *", "the expression has 4 fields", 7},
         {"5", "the expression has 1 field;", 1},
-        {"* * * * * * *", "more than 6 fields", 12},
+        {"* * * * * * * *", "more than 7 fields", 14},
+        {"0 0 0 1 1 * 0", "year: 0 is outside 1-9999", 12},
+        {"0 0 0 1 1 * 20260", "year: the number is too long", 12},
+        {"0 0 0 1 1 * 2030-2026", "year: the range 2030-2026 runs backwards", 12},
+        {"0 0 0 1 1 * jan", "year: 'jan' is not a number", 12},
+        {"0 0 0 1 1 * ?", "year: '?' can only stand for any day", 12},
         {"@reboot", "such a name is not known", 0},
         {"@daily *", "such a name is not known", 0},
         {"60 * * * *", "minute: 60 is outside 0-59", 0},
@@ -582,8 +630,8 @@ static void mistakes_are_named_with_their_field_and_place(void **state)
         {"mon * * * *", "minute: 'mon' is not a number", 0},
         {"* * * * monday", "day of the week: 'monday' is none of sun to sat", 8},
         {"* * * mon *", "month: 'mon' is none of jan to dec", 6},
-        {"? * * * *", "minute: '?' can only stand alone", 0},
-        {"* * ?,1 * *", "day of the month: '?' can only stand alone", 4},
+        {"? * * * *", "minute: '?' can only stand for any day", 0},
+        {"* * 1? * *", "day of the month: '?' can only stand for any day", 5},
         {"00000 * * * *", "minute: the number is too long", 0},
         {"L * * * *", "minute: 'L' is not a number", 0},
         {"* * * * L", "day of the week: 'L' is none of sun to sat", 8},
@@ -629,6 +677,7 @@ int main(void)
         cmocka_unit_test(a_time_of_day_that_comes_twice_ticks_the_first_time),
         cmocka_unit_test(wildcards_run_in_real_time),
         cmocka_unit_test(zones_far_from_utc_and_far_in_time),
+        cmocka_unit_test(a_seventh_field_is_the_year),
         cmocka_unit_test(what_never_comes_has_no_next_tick),
         cmocka_unit_test(the_next_tick_is_the_first_that_matches),
         cmocka_unit_test(mistakes_are_named_with_their_field_and_place),

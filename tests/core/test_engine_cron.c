@@ -29,6 +29,19 @@ static void a_tick_enqueues_a_job_and_says_when_the_next_is(void **state)
     assert_jobs(r, 1);
 }
 
+static void the_last_tick_of_its_years_is_followed_by_none(void **state)
+{
+    struct cron_rig *r = *state;
+    cron_rig_put_one(r, "a", "0 0 0 1 2,3 * 2026");
+    cron_rig_turn_after(r, 60 * 24 * HOUR);
+    assert_jobs(r, 1); /* of both, for they were missed */
+    assert_false(instant_is_set(cron_rig_read_entry(r, "a").clock.next_at));
+    cron_rig_crash(r);
+    cron_rig_turn_after(r, 366 * 24 * HOUR);
+    assert_jobs(r, 1);
+    assert_false(instant_is_set(cron_rig_read_entry(r, "a").clock.next_at));
+}
+
 static void a_put_right_on_a_tick_waits_for_the_one_after(void **state)
 {
     struct cron_rig *r = *state;
@@ -263,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CRON_RIG_TEST(a_tick_enqueues_a_job_and_says_when_the_next_is),
+        CRON_RIG_TEST(the_last_tick_of_its_years_is_followed_by_none),
         CRON_RIG_TEST(a_put_right_on_a_tick_waits_for_the_one_after),
         CRON_RIG_TEST(a_late_turn_fires_once),
         CRON_RIG_TEST(a_crash_before_the_commit_loses_no_tick),

@@ -386,6 +386,8 @@ describe('what is wrong is refused with its place and changes nothing', () => {
             ['* * * *', /expression: the expression has 4 fields/],
             ['', /has 0 fields/],
             ['0 0 30 2 *', /never comes within the next 8 years/],
+            ['0 0 0 1 1 * 2025', /never comes within the next 100 years/],
+            ['0 0 0 1 1 * 2025 *', /more than 7 fields/],
             ['@reboot', /such a name is not known/],
             ['0 0 * * fri#6', /day of the week: 6 is outside 1-5/]])
             await refused({ entries: [good, entry({ expression })] }, 400, 'bad_cron', sentence);
