@@ -85,6 +85,12 @@ static void note_failed_job(struct ticket *t, const struct job *job)
                 lifecycle_status_name(status));
 }
 
+bool report_may_be_repeated(const struct ticket *t, size_t i)
+{
+    const struct mjob *m = t->jobs[i];
+    return m->ends[t->ends[i]].token && ledger_was_reported(m, t->ends[i]);
+}
+
 void report_judge(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
@@ -101,6 +107,10 @@ void report_judge(struct ticket *t, const struct reply *r)
                 "#%lu: a report of job %lu that nobody made was called repeated", t->serial,
                 m->serial);
         ledger_end_refused(m, t->ends[0], true);
+        return;
+    }
+    if (t->together && report_may_be_repeated(t, 0)) {
+        ledger_end_refused(m, t->ends[0], false);
         return;
     }
     check_report_code(t, ERR_OK);
@@ -138,18 +148,11 @@ static bool is_among(const struct reply *r, struct id id)
     return false;
 }
 
-/* It may be a repetition, which changes nothing. */
-static bool may_be_repeated(const struct ticket *t, size_t i)
-{
-    const struct mjob *m = t->jobs[i];
-    return m->ends[t->ends[i]].token && ledger_was_reported(m, t->ends[i]);
-}
-
 bool report_stored_some(const struct ticket *t, const struct reply *r)
 {
     bool some = false;
     for (size_t i = 0; i < t->count; i++)
-        some |= !is_among(r, t->jobs[i]->id) && !may_be_repeated(t, i);
+        some |= !is_among(r, t->jobs[i]->id) && !report_may_be_repeated(t, i);
     return some;
 }
 
@@ -168,7 +171,7 @@ void report_judge_many(struct ticket *t, const struct reply *r)
             ledger_end_refused(m, t->ends[i], true);
             continue;
         }
-        if (may_be_repeated(t, i)) {
+        if (report_may_be_repeated(t, i)) {
             ledger_end_refused(m, t->ends[i], false);
             continue;
         }

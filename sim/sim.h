@@ -275,6 +275,7 @@ struct ticket {
     size_t count;
     uint64_t token;
     bool known_run;  /* token is of a run that was handed over */
+    bool together;   /* a report: sent as one of many, whose answers do not tell repetitions */
     span lease;      /* renew, claim */
     uint32_t limit;  /* claim, list */
     bool completed;  /* rerun: also of a completed job */
@@ -308,6 +309,10 @@ void ticket_drop_all(struct sim *s);
 /* --- answers to reports (report.c) --- */
 
 void report_judge(struct ticket *t, const struct reply *r);
+/* Whether the report about jobs[i] may repeat another, and so change nothing. */
+bool report_may_be_repeated(const struct ticket *t, size_t i);
+/* Sends a report as one of many, if it is the turn of such; false: it is not. */
+bool together_submit(struct ticket *t, const struct command *c);
 void report_judge_renewal(struct ticket *t, const struct reply *r);
 void report_judge_many(struct ticket *t, const struct reply *r);
 /* Whether one of many was certainly reported just now, and not before. */

@@ -101,7 +101,8 @@ void ticket_submit(struct ticket *t, struct command *c)
                t->count && t->jobs[0] ? (long)t->jobs[0]->serial : -1L);
     s->arrived = true;
     s->calling = true;
-    backend_submit(s->backend, c);
+    if (!together_submit(t, c))
+        backend_submit(s->backend, c);
     s->calling = false;
 }
 
@@ -438,7 +439,8 @@ static void judge(struct ticket *t, const struct reply *r)
         cron_was_put(t->sim, t);
         return;
     case CMD_PROGRESS:
-    case CMD_RENEW_MANY: /* its ticket is one of RENEW */
+    case CMD_RENEW_MANY:  /* its ticket is one of RENEW */
+    case CMD_REPORT_MANY: /* its tickets are those of its reports */
     case CMD_COUNT:
     case CMD_RUNS:
     case CMD_QUEUES:
@@ -514,7 +516,8 @@ static bool has_stored(const struct ticket *t, const struct reply *r)
     case CMD_CANCEL:
     case CMD_RERUN:
     case CMD_CLAIM_JOB:
-        return !t->is_claim && !r->repeated;
+        return !t->is_claim && !r->repeated &&
+               !(t->together && t->kind != CMD_RENEW && report_may_be_repeated(t, 0));
     case CMD_SUCCEED_MANY:
         return report_stored_some(t, r);
     default:

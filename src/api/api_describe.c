@@ -26,7 +26,8 @@ static const struct api_body *const bodies[] = {
     &api_strategy_body,    &api_strategy_patch_body,
     &api_binding_body,     &api_failure_body,
     &api_renewal_body,     &api_success_of_body,
-    &api_given_body,       &api_quota_body,
+    &api_report_body,      &api_given_body,
+    &api_quota_body,
 };
 
 /* Shapes that are referred to by name only. */

@@ -77,6 +77,7 @@ void api_failure(struct api *a, const struct api_request *r);
 void api_terminated(struct api *a, const struct api_request *r);
 void api_renew(struct api *a, const struct api_request *r);
 void api_renew_many(struct api *a, const struct api_request *r);
+void api_report_many(struct api *a, const struct api_request *r);
 void api_progress(struct api *a, const struct api_request *r);
 void api_release(struct api *a, const struct api_request *r);
 void api_read(struct api *a, const struct api_request *r);
@@ -329,6 +330,11 @@ void api_reply_job(void *call, const struct reply *r);
 /* api_patch.c */
 struct err api_decode_patch(const struct api *a, const struct http_request *req,
                             struct patch *patch);
+
+/* api_report.c */
+/* Reads one report of many. What it refers to is in the arena or in the text. */
+struct err api_read_report(const struct api *a, struct json_cursor *c, struct arena *arena,
+                           struct run_report *out);
 
 /* api_take.c */
 #define API_LEASE_MS     30000 /* unless the worker says otherwise */

@@ -116,6 +116,14 @@ struct failure_body {
     struct field_part containers;
 };
 
+/* Any report, as one of many. */
+struct any_body {
+    struct failure_body said; /* must be first */
+    struct str id, outcome;
+    instant ready_at;
+    span delay, lease;
+};
+
 #define EVENTS_MAX 100
 
 #define REPORT(member)    offsetof(struct failure_body, report.member)
@@ -272,45 +280,82 @@ static struct err read_evidence(struct json_cursor *c, struct arena *a, void *ou
     return err_none();
 }
 
+/* But for the message. */
+#define FAILURE_ROWS                                                                               \
+    {"error_type", false, field_text, REPORT(failure.error_type), true, "string"},                 \
+        {"backtrace", false, field_text, REPORT(failure.backtrace), true, "string"},               \
+        {"exit_code", false, read_exit_code, REPORT(failure.exit_code), true, EXIT_CODE_DOC},      \
+        {"signal", false, field_i32, REPORT(failure.signal), true, "integer"},                     \
+        {"run_ms",   false,                                                                        \
+         field_span, REPORT(failure.run_time),                                                     \
+         true,       "integer 0..: how long it ran"},                                              \
+        {"condition",    false,                                                                    \
+         read_condition, REPORT(failure.condition),                                                \
+         true,           "string (OOMKilled|Evicted|Preempted|DeadlineExceeded|Unschedulable)"},   \
+        {"exception",                                                                              \
+         false,                                                                                    \
+         read_exception,                                                                           \
+         REPORT(exception),                                                                        \
+         true,                                                                                     \
+         "string "                                                                                 \
+         "(worker-shutdown|intermittent-task|malformed-payload|resource-unavailable|internal-"     \
+         "error|"                                                                                  \
+         "superseded): it was not the work that failed"},                                          \
+        {"culprit",                                                                                \
+         false,                                                                                    \
+         read_culprit,                                                                             \
+         REPORT(failure.culprit),                                                                  \
+         true,                                                                                     \
+         "string "                                                                                 \
+         "(job|input|worker|node|cluster|access|dependency|disruption|gang|server|deadline|"       \
+         "unknown): whose fault it was; without it conditions, exit codes and the like tell"},     \
+        {"culprit_evidence",                                                                       \
+         false,                                                                                    \
+         read_evidence,                                                                            \
+         REPORT(failure.culprit_evidence),                                                         \
+         true,                                                                                     \
+         "string: how that is known, a sentence; the first $ bytes are kept",                      \
+         CULPRIT_EVIDENCE_MAX},                                                                    \
+        {"node",                                                                                   \
+         false,                                                                                    \
+         api_field_label,                                                                          \
+         REPORT(failure.node),                                                                     \
+         true,                                                                                     \
+         "string 0..$: where it ran",                                                              \
+         JOB_NAME_MAX},                                                                            \
+        {"termination_message",                                                                    \
+         false,                                                                                    \
+         field_text,                                                                               \
+         REPORT(failure.termination_message),                                                      \
+         true,                                                                                     \
+         "string"},                                                                                \
+        {"category", false,         api_field_label, REPORT(failure.category),                     \
+         true,       "string 0..$", JOB_NAME_MAX},                                                 \
+        {"subcategory", false,         api_field_label, REPORT(failure.subcategory),               \
+         true,          "string 0..$", JOB_NAME_MAX},                                              \
+        {"pod_error", false, field_text, REPORT(failure.pod_error), true, "string"},               \
+        {"pod_events", false, read_events, 0, true, "string[..$]", EVENTS_MAX},                    \
+        {"containers",  false,                                                                     \
+         field_part,    offsetof(struct failure_body, containers),                                 \
+         true,          "FailedContainer[..$]",                                                    \
+         CONTAINERS_MAX},                                                                          \
+        {"grace_period_ms", false, field_span, REPORT(grace), true, "integer 0..$", GRACE_MAX_MS}, \
+        {"retry_at",       false, field_instant,                                                   \
+         REPORT(retry_at), true,  "integer 0..: not before, milliseconds since 1970 (UTC)"},       \
+        {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},                      \
+        {"token", false, api_field_token, REPORT(ref.token), true, API_TOKEN_DOC},                 \
+        {"run", false, api_field_run, REPORT(ref), true, API_RUN_DOC},                             \
+        {"progress", false,                                                                        \
+         field_part, offsetof(struct failure_body, left.progress),                                 \
+         true,       "NewProgress: how far it is"},                                                \
+    {                                                                                              \
+        "checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),            \
+            .doc = "any: for the next run"                                                         \
+    }
+
 static const struct field failure_table[] = {
     {"message", true, field_text, REPORT(failure.message), .doc = "string"},
-    {"error_type", false, field_text, REPORT(failure.error_type), true, "string"},
-    {"backtrace", false, field_text, REPORT(failure.backtrace), true, "string"},
-    {"exit_code", false, read_exit_code, REPORT(failure.exit_code), true, EXIT_CODE_DOC},
-    {"signal", false, field_i32, REPORT(failure.signal), true, "integer"},
-    {"run_ms", false, field_span, REPORT(failure.run_time), true, "integer 0..: how long it ran"},
-    {"condition", false, read_condition, REPORT(failure.condition), true,
-     "string (OOMKilled|Evicted|Preempted|DeadlineExceeded|Unschedulable)"},
-    {"exception", false, read_exception, REPORT(exception), true,
-     "string "
-     "(worker-shutdown|intermittent-task|malformed-payload|resource-unavailable|internal-error|"
-     "superseded): it was not the work that failed"},
-    {"culprit", false, read_culprit, REPORT(failure.culprit), true,
-     "string (job|input|worker|node|cluster|access|dependency|disruption|gang|server|deadline|"
-     "unknown): whose fault it was; without it conditions, exit codes and the like tell"},
-    {"culprit_evidence", false, read_evidence, REPORT(failure.culprit_evidence), true,
-     "string: how that is known, a sentence; the first $ bytes are kept", CULPRIT_EVIDENCE_MAX},
-    {"node", false, api_field_label, REPORT(failure.node), true, "string 0..$: where it ran",
-     JOB_NAME_MAX},
-    {"termination_message", false, field_text, REPORT(failure.termination_message), true, "string"},
-    {"category", false, api_field_label, REPORT(failure.category), true, "string 0..$",
-     JOB_NAME_MAX},
-    {"subcategory", false, api_field_label, REPORT(failure.subcategory), true, "string 0..$",
-     JOB_NAME_MAX},
-    {"pod_error", false, field_text, REPORT(failure.pod_error), true, "string"},
-    {"pod_events", false, read_events, 0, true, "string[..$]", EVENTS_MAX},
-    {"containers", false, field_part, offsetof(struct failure_body, containers), true,
-     "FailedContainer[..$]", CONTAINERS_MAX},
-    {"grace_period_ms", false, field_span, REPORT(grace), true, "integer 0..$", GRACE_MAX_MS},
-    {"retry_at", false, field_instant, REPORT(retry_at), true,
-     "integer 0..: not before, milliseconds since 1970 (UTC)"},
-    {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
-    {"token", false, api_field_token, REPORT(ref.token), true, API_TOKEN_DOC},
-    {"run", false, api_field_run, REPORT(ref), true, API_RUN_DOC},
-    {"progress", false, field_part, offsetof(struct failure_body, left.progress), true,
-     "NewProgress: how far it is"},
-    {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),
-     .doc = "any: for the next run"},
+    FAILURE_ROWS,
 };
 const struct api_body api_failure_body = {.name = "Failure", API_FIELDS(failure_table)};
 
@@ -354,15 +399,20 @@ void api_reply_job(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
+static struct err check_failure(const struct api *a, struct arena *arena, struct failure_body *body)
+{
+    if (body->containers.given)
+        TRY(read_containers(a, arena, body));
+    TRY(check_grace(&body->report));
+    return check_culprit(&body->report.failure);
+}
+
 static struct err decode_failure(struct api *a, const struct api_request *r, struct command *c,
                                  struct failure_body *body)
 {
     TRY(api_path_id(r->params->at[0], c, &body->report.ref.id));
     TRY(api_decode_body(a, r->http, failure_table, COUNT(failure_table), false, body));
-    if (body->containers.given)
-        TRY(read_containers(a, r->http->arena, body));
-    TRY(check_grace(&body->report));
-    TRY(check_culprit(&body->report.failure));
+    TRY(check_failure(a, r->http->arena, body));
     return api_decode_news(a, r->http->arena, &body->left);
 }
 
@@ -488,4 +538,128 @@ void api_renew(struct api *a, const struct api_request *r)
     c.renew.lease = f.lease;
     c.news = has_news(&f.left.news) ? &f.left.news : NULL;
     api_send(a, r, &c);
+}
+
+/* --- one of many --- */
+
+#define ANY(member) offsetof(struct any_body, member)
+
+static const struct field any_table[] = {
+    {"id", true, field_text, ANY(id), .doc = "JobId"},
+    {"outcome", true, field_text, ANY(outcome),
+     .doc = "string (success|failure|release|progress|renew): what is reported; the other members "
+            "are those of a report of this alone"},
+    {"message", false, field_text, ANY(said.report.failure.message), true,
+     "string: of a failure, which needs it; of a release: why"},
+    FAILURE_ROWS,
+    {"result", false, api_field_result, ANY(said.left.news.result), true,
+     "any: of a success, kept with the job"},
+    {"ready_at", false, field_instant, ANY(ready_at), true,
+     "integer 0..: of a release: not before, milliseconds since 1970 (UTC)"},
+    {"delay_ms", false, field_span, ANY(delay), true,
+     "integer 0..: of a release: not before so many milliseconds have passed"},
+    {"lease_ms", false, field_span, ANY(lease), true, API_LEASE_DOC},
+};
+const struct api_body api_report_body = {.name = "NewReport", API_FIELDS(any_table)};
+_Static_assert(ANY(said) == 0, "the rows of a failure are of its first member");
+
+#define OUTCOME(word, kind, table)                                                                 \
+    {                                                                                              \
+        word, CMD_##kind, table, COUNT(table)                                                      \
+    }
+
+static const struct outcome_of {
+    const char *word;
+    enum command_kind kind;
+    const struct field *fields; /* of such a report alone */
+    size_t count;
+} outcomes[] = {
+    OUTCOME("success", SUCCEED, success_table), OUTCOME("failure", FAIL, failure_table),
+    OUTCOME("release", RELEASE, release_table), OUTCOME("progress", PROGRESS, progress_table),
+    OUTCOME("renew", RENEW, renew_table),
+};
+
+static const struct outcome_of *find_outcome(struct str word)
+{
+    for (size_t i = 0; i < COUNT(outcomes); i++)
+        if (str_eq(word, str_from(outcomes[i].word)))
+            return &outcomes[i];
+    return NULL;
+}
+
+static bool has_field(const struct outcome_of *o, const char *name)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (strcmp(o->fields[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A member of another outcome would be without effect. The first two rows are of all. */
+static struct err check_given(const struct outcome_of *o, uint64_t given)
+{
+    for (size_t i = 2; i < COUNT(any_table); i++)
+        if (given & (uint64_t)1 << i && !has_field(o, any_table[i].name))
+            return err_make(ERR_UNKNOWN_FIELD, "%s: not with the outcome '%s'", any_table[i].name,
+                            o->word);
+    return err_none();
+}
+
+static struct err check_any(const struct api *a, struct arena *arena, enum command_kind kind,
+                            struct any_body *f)
+{
+    if (kind == CMD_FAIL && !f->said.report.failure.message.at)
+        return err_make(ERR_MISSING_FIELD, "message is required");
+    TRY(check_failure(a, arena, &f->said));
+    TRY(api_check_lease(f->lease));
+    TRY(api_decode_news(a, arena, &f->said.left));
+    if (kind == CMD_PROGRESS && !has_news(&f->said.left.news))
+        return err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
+    if (instant_is_set(f->ready_at) && f->delay.ms >= 0)
+        return err_make(ERR_BAD_VALUE, "ready_at and delay_ms exclude each other");
+    return err_none();
+}
+
+static void keep_any(struct arena *arena, const struct any_body *f, struct run_report *out)
+{
+    const struct news *news = &f->said.left.news;
+    if (out->kind == CMD_FAIL) {
+        struct failure_report *failure = arena_get(arena, sizeof *failure);
+        *failure = f->said.report;
+        out->failure = failure;
+    } else if (out->kind == CMD_RENEW) {
+        out->lease = f->lease;
+    } else if (out->kind == CMD_RELEASE) {
+        out->message = f->said.report.failure.message;
+        out->not_before = instant_is_set(f->ready_at) ? f->ready_at : (instant){0};
+        out->delay = f->delay.ms >= 0 ? f->delay : (span){0};
+    }
+    if (!has_news(news))
+        return;
+    struct news *kept = arena_get(arena, sizeof *kept);
+    *kept = *news;
+    out->news = kept;
+}
+
+struct err api_read_report(const struct api *a, struct json_cursor *c, struct arena *arena,
+                           struct run_report *out)
+{
+    uint64_t given;
+    struct any_body f = {
+        .said.report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}, .grace = {-1}},
+        .ready_at = INSTANT_NONE,
+        .delay = {-1},
+        .lease = {API_LEASE_MS}};
+    TRY(field_read_given(a->strict, c, arena, any_table, COUNT(any_table), &f, &given));
+    const struct outcome_of *o = find_outcome(f.outcome);
+    if (!o)
+        return err_make(ERR_BAD_VALUE,
+                        "outcome: success, failure, release, progress or renew, not '%.*s'",
+                        (int)(f.outcome.len < 32 ? f.outcome.len : 32), f.outcome.at);
+    TRY(check_given(o, given));
+    TRY(id_parse(f.id, &f.said.report.ref.id));
+    TRY(check_any(a, arena, o->kind, &f));
+    *out = (struct run_report){.kind = o->kind, .run = f.said.report.ref};
+    keep_any(arena, &f, out);
+    return err_none();
 }

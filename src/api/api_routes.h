@@ -86,6 +86,8 @@ extern const struct api_body api_success_body, api_failure_body, api_container_b
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
 extern const struct api_body api_success_of_body, api_successes_body; /* api_success_many.c */
 extern const struct api_body api_renewal_body, api_renewals_body;     /* api_renew_many.c */
+extern const struct api_body api_report_body;                         /* api_report.c */
+extern const struct api_body api_reports_body;                        /* api_report_many.c */
 extern const struct api_body api_queue_body, api_named_queue_body, api_rate_body,
     api_queue_retention_body;
 extern const struct api_body api_budget_body, api_budget_patch_body, api_strategy_body,
@@ -139,7 +141,9 @@ extern const struct shape api_renewed_shape; /* api_report.c */
 extern const struct shape api_success_refused_shape,
     api_successes_refused_shape; /* api_success_many.c */
 extern const struct shape api_renewed_job_shape, api_renewed_jobs_shape,
-    api_some_renewed_shape;                                       /* api_renew_many.c */
+    api_some_renewed_shape; /* api_renew_many.c */
+extern const struct shape api_reported_shape, api_reports_shape,
+    api_some_refused_shape;                                       /* api_report_many.c */
 extern const struct shape api_claimed_shape, api_withdrawn_shape; /* api_take.c */
 extern const struct shape api_queue_shape, api_queue_page_shape, api_queue_names_shape;
 extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_job_shape,

@@ -165,6 +165,32 @@ struct renewed {
  * with a message. */
 #define SUCCESS_REASONS_MAX 10000
 
+/* Of many reports of all kinds that come at once: one, and what became of it. The memory of what
+ * they refer to lasts until they are answered. */
+struct run_report {
+    enum command_kind kind; /* SUCCEED, FAIL, RELEASE, PROGRESS, RENEW */
+    struct run_ref run;
+    uint32_t same_as;      /* 0, or 1 + the place of an earlier one that ends this run alike */
+    enum err_code refused; /* by the front end already */
+    struct str message;    /* why it was; RELEASE: as command.why */
+    union {
+        const struct failure_report *failure; /* FAIL; its ref is that of the run */
+        span lease;                           /* RENEW */
+        struct {
+            instant not_before; /* RELEASE: as in command */
+            span delay;
+        };
+    };
+    const struct news *news; /* as in command */
+};
+struct reported {
+    struct id id;
+    enum err_code code;
+    struct str message;    /* iff it was refused */
+    instant lease_end;     /* RENEW: the new one */
+    const struct job *job; /* FAIL: afterwards, without its payload; else NULL */
+};
+
 /* A claim of one given job. */
 struct job_claim {
     struct id id;
@@ -386,6 +412,7 @@ struct reply {
     size_t run_count; /* CMD_READ: of runs, the newest READ_RUNS_MAX at most */
     struct id *ids;
     struct renewed *renewed;
+    struct reported *reported;
     struct str *names;
     size_t count;   /* of the list in the reply; or the requested number */
     size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
@@ -479,6 +506,10 @@ struct command {
             const struct renewal *at;
             size_t count;
         } renew_many;
+        struct {
+            const struct run_report *at;
+            size_t count;
+        } report_many;
         struct {
             uint64_t events_since;   /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
             uint64_t events_history; /* 0: of whatever history */

@@ -85,12 +85,12 @@ static const struct field *find_field(const struct field *fields, size_t count, 
 }
 
 static struct err read_field(struct json_cursor *c, struct arena *arena, const struct field *f,
-                             void *out)
+                             void *out, bool *was_null)
 {
-    bool was_null = false;
+    *was_null = false;
     if (f->nullable)
-        TRY(json_take_null(c, &was_null));
-    return was_null ? err_none() : f->read(c, arena, (char *)out + f->offset);
+        TRY(json_take_null(c, was_null));
+    return *was_null ? err_none() : f->read(c, arena, (char *)out + f->offset);
 }
 
 static struct err refuse_unknown(const struct field *fields, size_t count, struct json_string key)
@@ -115,8 +115,16 @@ static struct err ignore_unknown(struct json_cursor *c, struct json_string key)
 struct err field_read_object(bool strict, struct json_cursor *c, struct arena *arena,
                              const struct field *fields, size_t count, void *out)
 {
+    uint64_t given;
+    return field_read_given(strict, c, arena, fields, count, out, &given);
+}
+
+struct err field_read_given(bool strict, struct json_cursor *c, struct arena *arena,
+                            const struct field *fields, size_t count, void *out, uint64_t *given)
+{
     uint64_t seen = 0;
     must(count <= 64);
+    *given = 0;
     TRY(json_enter_object(c));
     for (;;) {
         bool more;
@@ -133,9 +141,11 @@ struct err field_read_object(bool strict, struct json_cursor *c, struct arena *a
         if (seen & bit)
             return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "%s is given twice", f->name);
         seen |= bit;
-        struct err err = read_field(c, arena, f, out);
+        bool was_null;
+        struct err err = read_field(c, arena, f, out, &was_null);
         if (err.code != ERR_OK)
             return field_in(err, f->name);
+        *given |= was_null ? 0 : bit;
     }
     for (size_t i = 0; i < count; i++)
         if (fields[i].required && !(seen & ((uint64_t)1 << i)))

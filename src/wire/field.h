@@ -61,6 +61,10 @@ struct field_table {
  * and the errors of the readers. */
 NODISCARD struct err field_read_object(bool strict, struct json_cursor *c, struct arena *arena,
                                        const struct field *fields, size_t count, void *out);
+/* Likewise; bit i of *given says whether row i was given a value other than null. */
+NODISCARD struct err field_read_given(bool strict, struct json_cursor *c, struct arena *arena,
+                                      const struct field *fields, size_t count, void *out,
+                                      uint64_t *given);
 /* Puts the name of the field before the error's message; continues a path that is there. */
 struct err field_in(struct err e, const char *name);
 

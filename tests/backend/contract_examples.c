@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "contract_examples.h"
+#include "contract_reports.h"
 
 #include "core/categorize.h"
 #include "core/failure_groups.h"
@@ -144,6 +145,11 @@ static void renew_many(struct fixture *f, struct parts *p)
     p->renewals[1] = (struct renewal){{.id = fixture_add(f, "q"), .token = 1}, MINUTE};
     p->c.renew_many.at = p->renewals;
     p->c.renew_many.count = 2;
+}
+
+static void report_many(struct fixture *f, struct parts *p)
+{
+    contract_reports(held(f, &p->ids[0]), fixture_add(f, "q"), &p->c);
 }
 
 static void of_job(struct fixture *f, struct parts *p)
@@ -397,11 +403,6 @@ static bool one_enqueued(const struct reply *r)
     return r->count == 1 && r->enqueued[0].job.state.status == STATUS_READY;
 }
 
-static bool one_left_out(const struct reply *r)
-{
-    return r->count == 1 && r->renewed[0].code == ERR_NOT_IN_FLIGHT;
-}
-
 static bool one_handout(const struct reply *r)
 {
     return r->count == 1 && r->handouts[0].token && r->handouts[0].lease_end.ms > 0;
@@ -415,12 +416,6 @@ static bool one_attempt(const struct reply *r)
 static bool a_lease(const struct reply *r)
 {
     return r->lease_end.ms > 0;
-}
-
-static bool one_renewed(const struct reply *r)
-{
-    return r->count == 2 && r->renewed[0].code == ERR_OK && r->renewed[0].lease_end.ms > 0 &&
-           r->renewed[1].code == ERR_STALE && r->renewed[1].message.len > 0;
 }
 
 static bool a_payload(const struct reply *r)
@@ -629,11 +624,12 @@ static void with_trail(struct fixture *f, struct parts *p)
 const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_ENQUEUE] = {enqueue, one_enqueued},
     [CMD_SUCCEED] = {run, NULL},
-    [CMD_SUCCEED_MANY] = {succeed_many, one_left_out},
+    [CMD_SUCCEED_MANY] = {succeed_many, contract_one_left_out},
     [CMD_FAIL] = {report_failure, one_attempt},
     [CMD_TERMINATED] = {terminated, one_attempt},
     [CMD_RENEW] = {renew, a_lease},
-    [CMD_RENEW_MANY] = {renew_many, one_renewed},
+    [CMD_RENEW_MANY] = {renew_many, contract_one_renewed},
+    [CMD_REPORT_MANY] = {report_many, contract_one_reported},
     [CMD_PROGRESS] = {progress, NULL},
     [CMD_RELEASE] = {run, NULL},
     [CMD_CLAIM_JOB] = {claim_job, one_handout},

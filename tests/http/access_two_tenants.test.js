@@ -348,6 +348,9 @@ describe('a run whose job was moved to another queue', () => {
             (id, token) => ['POST', `/jobs/${id}/progress`, { token, progress: { value: 1 } }],
             (id, token) => ['POST', '/jobs/renew', { jobs: [{ id, token }] }],
             (id, token) => ['POST', '/jobs/success', { jobs: [{ id, token }] }],
+            (id, token) => ['POST', '/jobs/reports', { reports: [{ id, token, outcome: 'success' }] }],
+            (id, token) => ['POST', '/jobs/reports', { reports: [{ id, token, outcome: 'failure', message: 'no' }] }],
+            (id, token) => ['POST', '/jobs/reports', { reports: [{ id, token, outcome: 'renew' }] }],
         ];
         for (const report of reports) {
             await as('op').post('/jobs', { queue: 'a-x', type: 't', payload: 1, retention: { completed_ms: 60000 } });

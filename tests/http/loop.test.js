@@ -173,6 +173,22 @@ describe('the loop is held up by no hand-out and no report', () => {
         });
     });
 
+    it('of_as_many_reports_as_a_request_may_have', async () => {
+        const report = async (queue, status, more, most) => {
+            await enqueue(server, most, `"queue":"${queue}","retention":{"completed_ms":60000}`);
+            const jobs = [];
+            while (jobs.length < most)
+                jobs.push(...await claimed(server, queue, Math.min(1000, most - jobs.length)));
+            const { body, count } = fill('{"reports":[', (i) => `{"id":"${jobs[i].id}","token":"${jobs[i].token}",${more}}`,
+                ']}', jobs.length);
+            await watch(server, `${count} reports like ${more.slice(0, 30)}`, () =>
+                expect(status, server, 'POST', '/jobs/reports', body));
+        };
+        await report('r1', 200, `"outcome":"success","result":"${'x'.repeat(4096)}"`, 3900);
+        await report('r2', 200, `"outcome":"success","result":"${'x'.repeat(1000)}"`, 10000);
+        await report('r3', 200, `"outcome":"failure","message":"${'x'.repeat(1000)}"`, 10000);
+    });
+
     it('of_large_ones', async () => {
         const payload = `"${'x'.repeat(15 * 1024 * 1024)}"`;
         for (let i = 0; i < 8; i++)

@@ -17,7 +17,7 @@ const NEEDED = {
     known: ['getVersion', 'getRights', 'getDescription'],
     enqueue: ['enqueueJob', 'enqueueJobs', 'sealGroup'],
     work: ['takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'withdrawClaims', 'reportSuccess', 'reportSuccesses',
-        'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases', 'releaseJob'],
+        'reportFailure', 'reportTermination', 'reportOutcomes', 'reportProgress', 'renewLease', 'renewLeases', 'releaseJob'],
     operate: ['listOperations', 'getOperation', 'stopOperation', 'undoOperation', 'listCanaryRetries', 'getCanaryRetry', 'stopCanaryRetry', 'quietWorker', 'resumeWorker', 'stopWorker',
         'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
         'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue', 'createBudget', 'putBudget',
@@ -33,7 +33,7 @@ const NEEDED = {
 const IN_QUEUES = ['getJob', 'listJobs', 'countJobs', 'listRuns', 'listErrors', 'getError', 'explainJob',
     'explainQueues', 'listFailureGroups', 'getFailureGroup', 'streamEvents', 'listQueues', 'getQueue',
     'listNextJobs', 'listWorkers', 'getWorker', 'enqueueJob', 'enqueueJobs', 'takeJobs', 'claimJobs', 'claimJob', 'putWorkerNotice', 'reportSuccess',
-    'reportSuccesses', 'reportFailure', 'reportTermination', 'reportProgress', 'renewLease', 'renewLeases',
+    'reportSuccesses', 'reportFailure', 'reportTermination', 'reportOutcomes', 'reportProgress', 'renewLease', 'renewLeases',
     'releaseJob', 'patchJob', 'patchJobs', 'cancelJob', 'cancelJobs', 'retryJob', 'retryJobs', 'deleteJob',
     'deleteJobs', 'createQueue', 'putQueue', 'patchQueue', 'deleteQueue', 'listOperations', 'getOperation',
     'stopOperation', 'undoOperation'];

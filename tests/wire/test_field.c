@@ -65,6 +65,19 @@ static void null_is_absent_where_the_table_says_so(void **state)
     assert_int_equal(read_thing("{\"name\":null}", true, &t).code, ERR_BAD_TYPE);
 }
 
+static void the_rows_that_were_given_a_value_are_told(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct thing t = {.at = INSTANT_NONE};
+    uint64_t given = 0;
+    struct json_cursor c = json_open(STR("{\"at\":null,\"on\":false,\"name\":\"n\",\"x\":1}"));
+    struct err err = field_read_given(false, &c, &a, table, COUNT(table), &t, &given);
+    assert_int_equal(err.code, ERR_OK);
+    assert_int_equal(given, 1 << 0 | 1 << 1);
+    arena_fini(&a);
+}
+
 static void what_is_wrong_is_named(void **state)
 {
     (void)state;
@@ -154,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_go_where_the_table_says),
         cmocka_unit_test(null_is_absent_where_the_table_says_so),
+        cmocka_unit_test(the_rows_that_were_given_a_value_are_told),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(an_unknown_member_is_passed_over_unless_strict),
         cmocka_unit_test(a_part_is_read_afterwards_under_its_name),

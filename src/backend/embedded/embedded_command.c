@@ -66,6 +66,13 @@ static void judge(struct embedded *b, const struct command *c, struct reply *r)
         r->err = c->kind == CMD_REMOVE ? embedded_apart_remove(b, id) : embedded_apart_error(b, id);
 }
 
+void embedded_apply(struct embedded *b, const struct command *c, struct reply *r)
+{
+    rows[c->kind].handle(b, c, r);
+    if (r->err.code != ERR_OK)
+        judge(b, c, r);
+}
+
 static void record(struct embedded *b, const struct command *c, const struct reply *r)
 {
     if (c->trail.len && r->err.code == ERR_OK && !r->repeated && rows[c->kind].writes != NOTHING)
@@ -77,9 +84,7 @@ void embedded_handle(struct embedded *b, const struct command *c)
 {
     struct reply *r = embedded_effect(b, c->done, c->ctx);
     size_t before = arena_used(&b->building->arena);
-    rows[c->kind].handle(b, c, r);
-    if (r->err.code != ERR_OK)
-        judge(b, c, r);
+    embedded_apply(b, c, r);
     embedded_reach_reply(b, c, r);
     record(b, c, r);
     if (c->kind == CMD_STATUS) {

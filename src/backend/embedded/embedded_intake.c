@@ -105,7 +105,7 @@ bool embedded_intake_is_wanted(const struct embedded *b, const struct command *c
 
 /* --- what was read --- */
 
-static struct job own_job(struct arena *a, const struct job *from)
+struct job embedded_own_job(struct arena *a, const struct job *from)
 {
     struct job job = *from;
     job.queue = arena_copy(a, from->queue);
@@ -129,7 +129,7 @@ void embedded_intake_keep(struct embedded *b, const struct job *job,
         return;
     struct intake *in = b->reader;
     struct kept *kept = arena_get(&in->arena, sizeof *kept);
-    *kept = (struct kept){own_job(&in->arena, job), *extent};
+    *kept = (struct kept){embedded_own_job(&in->arena, job), *extent};
     idmap_put(&in->kept, job->id, kept);
 }
 
@@ -139,7 +139,7 @@ bool embedded_intake_kept(const struct embedded *b, struct id id, struct arena *
     const struct kept *kept = b->reading ? idmap_get(&b->reader->kept, id) : NULL;
     if (!kept)
         return false;
-    *job = own_job(a, &kept->job);
+    *job = embedded_own_job(a, &kept->job);
     *extent = kept->extent;
     return true;
 }

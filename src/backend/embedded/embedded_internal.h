@@ -430,6 +430,8 @@ NODISCARD struct err embedded_workers_recover(struct embedded *b);
 /* embedded_command.c */
 /* Carries out a command that is done at once, and answers it. */
 void embedded_handle(struct embedded *b, const struct command *c);
+/* The same of one that is a part of another: with a reply that the caller answers. */
+void embedded_apply(struct embedded *b, const struct command *c, struct reply *r);
 
 /* embedded_trail.c */
 /* Records a change with this turn, and returns its number; if it is open, embedded_trail_end is to
@@ -529,6 +531,8 @@ void embedded_ask_free_all(struct embedded *b);
 /* embedded_intake.c */
 /* A copy in the arena. */
 struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec);
+/* Likewise, without the payload. */
+struct job embedded_own_job(struct arena *a, const struct job *from);
 /* The same of the jobs of cron entries, and all else of their put. */
 struct cron_put *embedded_own_put(struct arena *a, const struct cron_put *put);
 /* Whether the jobs of an enqueue wait for so many others that looking at these takes several turns.
