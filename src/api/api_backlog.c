@@ -46,6 +46,9 @@ static const struct shape_member backlog_members[] = {
     {MEMBER_INNER("workers", ALWAYS, &workers_shape, NULL)},
     {MEMBER_OBJECTS(struct backlog, reasons, reason_count, "waits_for", ALWAYS, &reason_shape,
                     "what keeps most jobs back comes first; a job may be counted by several")},
+    {MEMBER_LIST(struct backlog, warnings, warning_count, "warnings", ALWAYS,
+                 "what is valid in the retry policies and settings that its jobs meet, and most "
+                 "likely not meant")},
 };
 static const struct shape backlog_shape = {.name = "Backlog", SHAPE_MEMBERS(backlog_members)};
 

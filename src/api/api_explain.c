@@ -80,6 +80,9 @@ static const struct shape_member explanation_members[] = {
                  "queue's, its own, or the server's default")},
     {MEMBER(struct explanation, judges.words, "judged_by", IF_SET,
             "who judges its failures, in words")},
+    {MEMBER_LIST(struct explanation, judges.warnings, judges.warning_count, "warnings", ALWAYS,
+                 "what is valid in those policies and the retry settings, and most likely not "
+                 "meant")},
     {MEMBER(struct explanation, remedy, "remedy", IF_SET, "what would bring a dead job back")},
     {MEMBER(struct explanation, run.failure.hint, "hint", IF_SET,
             "of the rule that gave the newest failure its category", .is_set = has_hint)},

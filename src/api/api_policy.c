@@ -20,7 +20,7 @@ const struct api_body api_retry_settings_body = {.doc = "NewRetrySettings"};
 
 static void on_policy(void *ctx, const struct reply *r)
 {
-    api_reply_part(ctx, r, 200, &api_policy_shape, r->resources);
+    api_reply_part(ctx, r, 200, &api_stored_policy_shape, r->resources);
 }
 
 static void on_policies(void *ctx, const struct reply *r)
@@ -30,7 +30,7 @@ static void on_policies(void *ctx, const struct reply *r)
 
 static void on_categories(void *ctx, const struct reply *r)
 {
-    api_reply_part(ctx, r, 200, &api_categories_shape, r->resources);
+    api_reply_part(ctx, r, 200, &api_stored_categories_shape, r->resources);
 }
 
 static void on_all_categories(void *ctx, const struct reply *r)

@@ -12,6 +12,8 @@
 #include "policy/policy_warning.h"
 #include "policy/settings_document.h"
 
+#define WARNINGS_DOC "what is valid in it and most likely not meant"
+
 static void write_member(struct buf *b, const struct document_node *tree, const char *name)
 {
     document_write_json(document_member(tree, name), b);
@@ -86,14 +88,48 @@ static const struct shape_member categories_members[] = {
 const struct shape api_categories_shape = {.name = "FailureCategories",
                                            SHAPE_MEMBERS(categories_members)};
 
+static bool has_standing(const void *view)
+{
+    return ((const struct resource_view *)view)->warnings.count > 0;
+}
+
+static void write_standing(struct buf *b, const void *view)
+{
+    const struct standing_warnings w = ((const struct resource_view *)view)->warnings;
+    buf_byte(b, '[');
+    for (size_t i = 0; i < w.count; i++) {
+        buf_str(b, i ? STR(",") : STR(""));
+        json_write_string(b, w.list[i].text);
+    }
+    buf_byte(b, ']');
+}
+
+#define STANDING                                                                                   \
+    {                                                                                              \
+        MEMBER_MADE("warnings", IF_SET, "string[]", write_standing,                                \
+                    WARNINGS_DOC ", beside the settings as they are", .is_set = has_standing)      \
+    }
+
+static const struct shape_member stored_policy_members[] = {{MEMBERS_INNER(&api_policy_shape)},
+                                                            STANDING};
+const struct shape api_stored_policy_shape = {.name = "StoredRetryPolicy",
+                                              SHAPE_MEMBERS(stored_policy_members)};
+
+static const struct shape_member stored_categories_members[] = {
+    {MEMBERS_INNER(&api_categories_shape)}, STANDING};
+const struct shape api_stored_categories_shape = {.name = "StoredFailureCategories",
+                                                  SHAPE_MEMBERS(stored_categories_members)};
+
 static const struct shape_member policies_members[] = {
-    {MEMBER_OBJECTS(struct reply, resources, count, "items", ALWAYS, &api_policy_shape, NULL)},
+    {MEMBER_OBJECTS(struct reply, resources, count, "items", ALWAYS, &api_stored_policy_shape,
+                    NULL)},
 };
 const struct shape api_policies_shape = {.name = "RetryPolicyList",
                                          SHAPE_MEMBERS(policies_members)};
 
 static const struct shape_member categories_list_members[] = {
-    {MEMBER_OBJECTS(struct reply, resources, count, "items", ALWAYS, &api_categories_shape, NULL)},
+    {MEMBER_OBJECTS(struct reply, resources, count, "items", ALWAYS, &api_stored_categories_shape,
+                    NULL)},
 };
 const struct shape api_categories_list_shape = {.name = "FailureCategoriesList",
                                                 SHAPE_MEMBERS(categories_list_members)};
@@ -108,8 +144,6 @@ static bool has_warnings(const void *changed)
     const struct document_node *list = ((const struct api_policy_changed *)changed)->warnings;
     return list && list->count > 0;
 }
-
-#define WARNINGS_DOC "what is valid in it and most likely not meant"
 
 static const struct shape_member changed_policy_members[] = {
     {MEMBERS_AT(struct api_policy_changed, view, &api_policy_shape)},

@@ -26,6 +26,11 @@ QUEUE_HAS(has_retry_limit, s->retry_limit != RETRY_LIMIT_DEFAULT)
 QUEUE_HAS(has_max_run, s->max_run.ms > 0)
 QUEUE_HAS(has_backoff, s->backoff.shape != CURVE_NONE)
 
+static bool has_warnings(const void *queue_shown)
+{
+    return ((const struct queue_shown *)queue_shown)->warning_count > 0;
+}
+
 static const struct shape_member rate_members[] = {
     {MEMBER(struct rate, count, "count", ALWAYS, NULL, .type = "integer 1..")},
     {MEMBER(struct rate, per, "per_ms", ALWAYS, NULL, .type = "integer 1..")},
@@ -68,6 +73,10 @@ static const struct shape_member queue_members[] = {
                   write_policies, NULL)},
     {MEMBER_OBJECT(struct queue_shown, view.counts, "jobs", ALWAYS, &api_counts_shape, NULL)},
     {MEMBER(struct queue_shown, view.oldest_age, "oldest_ready_age_ms", OR_NULL, NULL)},
+    {MEMBER_LIST(struct queue_shown, warnings, warning_count, "warnings", IF_SET,
+                 "what is valid in the retry policies and settings that its jobs meet, and most "
+                 "likely not meant; not in lists of queues",
+                 .is_set = has_warnings)},
 };
 const struct shape api_queue_shape = {.name = "Queue", SHAPE_MEMBERS(queue_members)};
 
@@ -231,6 +240,7 @@ static const struct field queue_table[] = {
      .doc = "any: of an answer that is sent back; without effect"},
     {"jobs", false, pass_over, 0, .doc = "any: likewise"},
     {"oldest_ready_age_ms", false, pass_over, 0, .doc = "any: likewise"},
+    {"warnings", false, pass_over, 0, .doc = "any: likewise"},
 };
 const struct api_body api_queue_body = {.name = "QueueSettings", API_FIELDS(queue_table)};
 const struct api_body api_named_queue_body = {

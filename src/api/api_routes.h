@@ -151,9 +151,10 @@ extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_j
 extern const struct shape api_explanation_shape;
 extern const struct shape api_backlog_page_shape;
 extern const struct shape api_policy_shape, api_policies_shape, api_policy_changed_shape,
-    api_categories_shape, api_categories_changed_shape, api_categories_list_shape,
-    api_retry_settings_shape, api_retry_settings_changed_shape; /* api_policy_encode.c */
-extern const struct shape api_simulation_shape;                 /* api_simulate.c */
+    api_stored_policy_shape, api_stored_categories_shape, api_categories_shape,
+    api_categories_changed_shape, api_categories_list_shape, api_retry_settings_shape,
+    api_retry_settings_changed_shape;           /* api_policy_encode.c */
+extern const struct shape api_simulation_shape; /* api_simulate.c */
 extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
 extern const struct shape api_token_shape, api_token_made_shape, api_tokens_shape, api_quota_shape;

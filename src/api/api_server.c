@@ -7,6 +7,7 @@
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "base/rfc3339.h"
+#include "policy/standing.h"
 
 /* Jobs by status. */
 struct counts {
@@ -91,6 +92,7 @@ static bool commits_hang(const void *reply)
 struct health {
     struct reply reply; /* must be first */
     struct api_cluster servers;
+    bool guarded; /* without credentials nothing is asked here but this: it names nothing */
 };
 
 /* An owner's clock and PostgreSQL's may differ by so much before its health says so. */
@@ -152,6 +154,22 @@ static bool is_standby(const void *health)
     return false;
 }
 
+static void write_warnings(struct buf *b, const void *health)
+{
+    const struct health *h = health;
+    const struct standing_warnings w = h->reply.status.warnings;
+    struct buf words = {0};
+    buf_byte(b, '[');
+    for (size_t i = 0; i < w.count; i++) {
+        words.len = 0;
+        standing_write(&words, &w.list[i], !h->guarded);
+        buf_str(b, i ? STR(",") : STR(""));
+        json_write_string(b, buf_view(&words));
+    }
+    buf_byte(b, ']');
+    buf_fini(&words);
+}
+
 static const struct shape_member health_members[] = {
     {MEMBER_MADE(
         "status", ALWAYS,
@@ -175,6 +193,12 @@ static const struct shape_member health_members[] = {
                   .is_set = has_jobs)},
     {MEMBER_INNER("clock", IF_SET, &clock_shape, "the time that jobs go by, and the system's clock",
                   .is_set = has_jobs)},
+    {MEMBER_MADE("warnings", IF_SET, "string[]", write_warnings,
+                 "what is valid in retry policies, failure categories and retry settings, and most "
+                 "likely not meant; without the documents' names where credentials are needed",
+                 .is_set = has_jobs)},
+    {MEMBER(struct reply, status.warnings.total, "warning_count", IF_SET,
+            "how many there are; the first ones are shown", .is_set = has_jobs)},
     {MEMBER(struct health, servers.role, "role", IF_SET,
             "of several servers: owner; standby: it passes requests on to the owner",
             .is_set = has_peers)},
@@ -192,10 +216,15 @@ static const struct shape_member health_members[] = {
 };
 const struct shape api_health_shape = {.name = "Health", SHAPE_MEMBERS(health_members)};
 
+static bool is_guarded(const struct api *a)
+{
+    return a->settings.identities && identities_guard(a->settings.identities);
+}
+
 static void on_status(void *ctx, const struct reply *r)
 {
     const struct call *c = ctx;
-    struct health health = {.reply = *r};
+    struct health health = {.reply = *r, .guarded = is_guarded(c->api)};
     if (c->api->settings.cluster)
         c->api->settings.cluster(c->api->settings.cluster_ctx, &health.servers);
     struct buf why = {0};

@@ -271,6 +271,7 @@ struct shown {
     const struct resource_kind *kind; /* the kind of the table's rows */
     struct buf json;
     size_t count;
+    bool policies; /* one of them is a retry policy */
 };
 
 static void end_table(struct client *c, struct shown *s)
@@ -285,9 +286,22 @@ static void end_table(struct client *c, struct shown *s)
     s->kind = NULL;
 }
 
+/* What the server says of a stored one that was most likely not meant. */
+static void warn_of_stored(const struct client *c, const struct resource_kind *kind,
+                           const struct document_node *answer)
+{
+    const struct document_node *list = document_member(answer, "warnings");
+    const struct document_node *metadata = document_member(answer, "metadata");
+    struct str name = document_text(metadata ? metadata : answer, "name");
+    for (const struct document_node *n = list ? list->first : NULL; n; n = n->next)
+        fprintf(stderr, "tenax %s: warning: %s/%.*s: %.*s\n", c->command->name, kind->word,
+                STR_ARG(name), STR_ARG(n->text));
+}
+
 static void show(struct client *c, struct shown *s, const struct resource_kind *kind,
                  const struct document_node *answer)
 {
+    warn_of_stored(c, kind, answer);
     const struct document_node *document = kind->document(answer, &c->arena);
     if (c->args.output == CLIENT_YAML) {
         print_yaml(document, s->count == 0);
@@ -305,6 +319,7 @@ static void show(struct client *c, struct shown *s, const struct resource_kind *
         kind->row(answer, &s->t);
     }
     s->count++;
+    s->policies |= str_eq(str_from(kind->word), STR("retrypolicy"));
 }
 
 /* list: print a list even of a single one, because several were requested. */
@@ -316,6 +331,19 @@ static void end_show(struct client *c, struct shown *s, bool list)
     else if (c->args.output == CLIENT_JSON && s->count)
         printf("%.*s\n", STR_ARG(buf_view(&s->json)));
     buf_fini(&s->json);
+}
+
+/* Policies may be switched off for the whole server: then they have no effect. */
+static void warn_if_off(struct client *c, bool any)
+{
+    if (!any || call_wait(&c->call, "GET", "/settings/retry", c->args.timeout) != CALL_DONE)
+        return;
+    if (str_eq(view_text(&c->arena, client_answer(c), "enabled"), STR("false")))
+        fprintf(stderr,
+                "tenax %s: warning: retry policies are not enabled on this server, so that these "
+                "have no effect; `tenax retry-settings --enabled true` switches them on, and "
+                "with --dry-run it shows what that would have changed\n",
+                c->command->name);
 }
 
 static int get_named(struct client *c, const struct resources *list)
@@ -332,6 +360,7 @@ static int get_named(struct client *c, const struct resources *list)
         code = code == CLI_OK ? one : code;
     }
     end_show(c, &s, list->first != list->last);
+    warn_if_off(c, s.policies);
     return code;
 }
 
@@ -369,6 +398,7 @@ static int get_all(struct client *c, const struct resource_kind *kind)
     if (s.count == 0 && code == CLI_OK && c->args.output == CLIENT_TABLE)
         fprintf(stderr, "There are no %s.\n", kind->words);
     end_show(c, &s, true);
+    warn_if_off(c, s.policies);
     return code;
 }
 
@@ -378,22 +408,6 @@ static bool has_policies(const struct resource *r)
 {
     struct str word = str_from(r->kind->word), names = view_get(r->body, "retry_policies");
     return str_eq(word, STR("retrypolicy")) || names.len > 2; /* not [] */
-}
-
-/* Policies may be switched off for the whole server: then what was just written has no effect. */
-static void warn_if_off(struct client *c, const struct resources *list)
-{
-    bool any = false;
-    for (const struct resource *r = list->first; r; r = r->next)
-        any |= has_policies(r);
-    if (!any || call_wait(&c->call, "GET", "/settings/retry", c->args.timeout) != CALL_DONE)
-        return;
-    if (str_eq(view_text(&c->arena, client_answer(c), "enabled"), STR("false")))
-        fprintf(stderr,
-                "tenax %s: warning: retry policies are not enabled on this server, so that these "
-                "have no effect; `tenax retry-settings --enabled true` switches them on, and "
-                "with --dry-run it shows what that would have changed\n",
-                c->command->name);
 }
 
 int resources_do(struct client *c, enum resources_verb verb, const struct resources *list,
@@ -408,8 +422,11 @@ int resources_do(struct client *c, enum resources_verb verb, const struct resour
         int one = put(c, verb, r, dry_run, r == list->first);
         code = code == CLI_OK ? one : code;
     }
+    bool any = false;
+    for (const struct resource *r = list->first; r; r = r->next)
+        any |= has_policies(r);
     if (code == CLI_OK)
-        warn_if_off(c, list);
+        warn_if_off(c, any);
     return code;
 }
 

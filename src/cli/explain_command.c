@@ -85,6 +85,14 @@ static void write_error(struct client *c, struct buf *out, struct str run)
     buf_fini(&both);
 }
 
+/* About what judges the failures, of a job or of a queue. */
+static void write_warnings(struct client *c, struct buf *out, struct str answer)
+{
+    struct view_list l = view_list(view_get(answer, "warnings"));
+    for (struct str each; view_next(&l, &each);)
+        jobtext_fact(out, "warning", view_own_text(&c->arena, each));
+}
+
 static void write_answer(struct client *c, struct buf *out, struct str answer)
 {
     struct arena *a = &c->arena;
@@ -106,6 +114,7 @@ static void write_answer(struct client *c, struct buf *out, struct str answer)
     jobtext_fact(out, "decided", view_text(a, answer, "reason"));
     write_error(c, out, view_get(answer, "newest_run"));
     jobtext_fact(out, "judged by", view_text(a, answer, "judged_by"));
+    write_warnings(c, out, answer);
     jobtext_fact(out, "hint", view_text(a, answer, "hint"));
     jobtext_fact(out, "remedy", view_text(a, answer, "remedy"));
     jobtext_fact_time(out, "deleted", view_time(answer, "purge_at"), c->now);
@@ -125,6 +134,7 @@ static void write_queue(struct client *c, struct buf *out, struct str queue)
     write_workers(c, out, workers, "its jobs");
     for (struct str each; view_next(&l, &each);)
         jobtext_fact(out, "why", view_text(a, each, "reason"));
+    write_warnings(c, out, queue);
 }
 
 /* All pages; in JSON each as it is, on a line of its own. */

@@ -36,7 +36,12 @@ struct str view_get(struct str object, const char *key)
 
 struct str view_text(struct arena *a, struct str object, const char *key)
 {
-    struct str raw = view_get(object, key), text;
+    return view_own_text(a, view_get(object, key));
+}
+
+struct str view_own_text(struct arena *a, struct str raw)
+{
+    struct str text;
     if (!raw.len || raw.at[0] != '"')
         return raw;
     struct json_cursor c = json_open(raw);

@@ -26,6 +26,8 @@ struct str view_get(struct str object, const char *key);
 /* A member as text: a string is unescaped into the arena, other values are unchanged; empty if it
  * is absent or null. */
 struct str view_text(struct arena *a, struct str object, const char *key);
+/* The same of a value itself, as one of a list. */
+struct str view_own_text(struct arena *a, struct str raw);
 /* A member that is a whole number; false if it is absent or something else. */
 bool view_int(struct str object, const char *key, int64_t *v);
 /* A member that is a time; INSTANT_NONE if it is absent. */

@@ -39,6 +39,8 @@ struct backlog {
     struct crew crew;               /* iff jobs of it are ready */
     struct backlog_reason *reasons; /* those that hold back most come first */
     size_t reason_count;
+    struct str *warnings; /* about what judges its jobs' failures; the backend's to add */
+    size_t warning_count;
 };
 
 struct backlog_ask {

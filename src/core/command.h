@@ -20,6 +20,7 @@
 #include "core/job.h"
 #include "core/kv.h"
 #include "core/queue.h"
+#include "core/standing_warning.h"
 
 struct backend_meter;
 struct categorizer;
@@ -294,6 +295,8 @@ struct queue_view {
 struct queue_shown {
     struct queue_view view;
     struct str retry_policies; /* "a,b" */
+    struct str *warnings;      /* READ, PUT: about what judges its jobs' failures */
+    size_t warning_count;
 };
 
 /* A budget. */
@@ -334,8 +337,9 @@ struct resource_view {
         const struct categorizer *categories;
         const void *value;
     };
-    struct str broken; /* why it can no longer be read; empty: it can */
-    uint64_t bytes;    /* of its text, approximately */
+    struct str broken;                 /* why it can no longer be read; empty: it can */
+    struct standing_warnings warnings; /* READ */
+    uint64_t bytes;                    /* of its text, approximately */
 };
 
 /* RETRY_SETTINGS_PUT; see policy/policies.h. */
@@ -464,6 +468,7 @@ struct reply {
         uint64_t damaged_tables;      /* number of the store's files set apart */
         struct clock_state clock;
         span committing; /* for so long a commit has been under way; 0: none is */
+        struct standing_warnings warnings;
     } status;
     struct clock_reply clock;
     uint64_t events_since;   /* EVENTS_PLACE */

@@ -50,6 +50,8 @@ struct judges {
     size_t count;
     bool concerned; /* retry policies are enabled, or are named for the job */
     struct str words;
+    struct str *warnings; /* that stand about them and their settings; the backend's to add */
+    size_t warning_count;
 };
 
 struct explanation {

@@ -574,6 +574,13 @@ struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame)
     return fields_read(c, metadata_table, COUNT(metadata_table), frame);
 }
 
+struct err fields_pass_over(struct json_cursor *c, struct arena *a, void *frame)
+{
+    (void)a;
+    (void)frame;
+    return json_skip(c, NULL);
+}
+
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
                                         const struct fields_frame *frame)
 {

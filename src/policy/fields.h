@@ -116,6 +116,8 @@ struct fields_frame {
         .doc = "string (*)", .words = fields_api_versions},                                        \
         {"kind", true, fields_kind, 0, .doc = "string /^" kind_ "$/"},                             \
         {"metadata", true, fields_metadata, 0, .doc = "DocumentMetadata"},                         \
+        {"warnings", false, fields_pass_over, 0,                                                   \
+         .doc = "any: of an answer that is sent back; without effect"},                            \
     {                                                                                              \
         "spec", true, fields_mapping, offsetof(struct fields_frame, spec), .doc = spec_            \
     }
@@ -123,6 +125,7 @@ extern const char *const fields_api_versions[];
 struct err fields_api_version(struct json_cursor *c, struct arena *a, void *frame);
 struct err fields_kind(struct json_cursor *c, struct arena *a, void *frame);
 struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame);
+struct err fields_pass_over(struct json_cursor *c, struct arena *a, void *frame);
 /* Writes the same; returns the spec, still empty. */
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
                                         const struct fields_frame *frame);

@@ -31,7 +31,8 @@ struct policies {
     struct arena last_memory;
     char *section; /* of a file, as it was last applied, or NULL */
     size_t section_len;
-    uint64_t version; /* the last one assigned */
+    uint64_t version;          /* the last one assigned */
+    struct standing *standing; /* found when somebody asks */
 };
 
 struct policies *policies_new(const struct policy_settings *initial,
@@ -43,6 +44,7 @@ struct policies *policies_new(const struct policy_settings *initial,
     p->policies = shelf_new(&policies_kind, sink, &p->version);
     p->categories = shelf_new(&policies_categories_kind, sink, &p->version);
     p->settings = *initial;
+    p->standing = ALLOC(struct standing);
     return p;
 }
 
@@ -58,6 +60,8 @@ void policies_free(struct policies *p)
     strmap_fini(&p->queues);
     strmap_fini(&p->uses);
     arena_fini(&p->last_memory);
+    standing_fini(p->standing);
+    free(p->standing);
     free(p->section);
     free(p);
 }
@@ -337,6 +341,13 @@ const struct policy_settings_view *policies_settings_read(const struct policies 
         v->last = last;
     }
     return v;
+}
+
+const struct standing *policies_standing(const struct policies *p)
+{
+    standing_find(p->standing, &(struct standing_source){p->policies, p->categories, &p->settings,
+                                                         !has_default(p), p->version});
+    return p->standing;
 }
 
 static bool begins_with(struct str s, struct str prefix)

@@ -13,6 +13,7 @@
 #include "core/policy.h"
 #include "policy/shelf.h"
 #include "policy/simulate.h"
+#include "policy/standing.h"
 
 /* The kinds are on disk. */
 #define POLICIES_POLICY     'p' /* body: the policy's canonical JSON */
@@ -92,6 +93,9 @@ NODISCARD struct err policies_settings_put(struct policies *p, const struct poli
 /* In the arena, with everything that it points to. */
 const struct policy_settings_view *policies_settings_read(const struct policies *p,
                                                           struct arena *a);
+
+/* What stands of all of these and was most likely not meant. Valid until the next change. */
+const struct standing *policies_standing(const struct policies *p);
 
 /* ERR_UNPROCESSABLE unless all of "a,b" exist. */
 NODISCARD struct err policies_check_names(const struct policies *p, struct str names);

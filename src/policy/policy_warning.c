@@ -210,3 +210,27 @@ void policy_warning_settings(struct policy_document *d, const struct policy_sett
     if (!d->of_armada)
         warn_of_pace(d->warnings, &d->memory, &d->policy, s);
 }
+
+/* What is stored does not say in which form it came, but Armada's has one limit for all rules, and
+ * no backoff. */
+static bool looks_of_armada(const struct policy *p)
+{
+    bool backs_off = p->backoff.shape != CURVE_NONE;
+    for (size_t i = 0; i < p->rule_count; i++)
+        backs_off = backs_off || p->rules[i].backoff.shape != CURVE_NONE;
+    return p->counts_together && !backs_off;
+}
+
+struct document_node *policy_warning_standing(const struct policy_document *d,
+                                              const struct policy_settings *s, struct arena *a)
+{
+    struct document_node *list = document_list(a);
+    for (const struct document_node *n = d->warnings->first; n; n = n->next)
+        document_add(list, "", document_string(a, n->text));
+    /* Where nothing is retried at all, that is the warning. */
+    if (s->global_max_retries)
+        warn_of_limits(list, a, &d->policy, s);
+    if (!looks_of_armada(&d->policy))
+        warn_of_pace(list, a, &d->policy, s);
+    return list;
+}

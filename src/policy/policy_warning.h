@@ -17,6 +17,9 @@ void policy_warning_find(struct document_node *list, struct arena *a, const stru
 /* Adds those that follow from the settings that it meets: limits that it can never reach, and
  * retries that come without delay or jitter. */
 void policy_warning_settings(struct policy_document *d, const struct policy_settings *s);
+/* All warnings about a stored policy, as a list in the arena. */
+struct document_node *policy_warning_standing(const struct policy_document *d,
+                                              const struct policy_settings *s, struct arena *a);
 /* Whether it states a limit, its own or that of a rule that retries, above globalMaxRetries. */
 bool policy_warning_is_above(const struct policy *p, const struct policy_settings *s);
 

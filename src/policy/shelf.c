@@ -171,6 +171,12 @@ const void *shelf_at(const struct shelf *s, size_t i)
     return s->sorted[i]->held ? s->sorted[i]->held->doc : NULL;
 }
 
+struct str shelf_name_at(const struct shelf *s, size_t i)
+{
+    must(i < s->count);
+    return s->sorted[i]->name;
+}
+
 /* --- changing --- */
 
 static struct err check_put(const struct shelf *s, const struct policies_put *put, struct str name,

@@ -75,5 +75,6 @@ const void *shelf_get(const struct shelf *s, struct str name);
 size_t shelf_count(const struct shelf *s);
 /* The i-th by name; NULL if it is broken. */
 const void *shelf_at(const struct shelf *s, size_t i);
+struct str shelf_name_at(const struct shelf *s, size_t i); /* also of a broken one */
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "policy/policies.h"
 #include "policy/settings_document.h"
+#include "policy/standing.h"
 
 struct task {
     const char *file;
@@ -56,4 +57,28 @@ void retry_section_apply(struct backend *b, const char *file, struct str section
     c.trail = api_trail_of_server("putRetrySettings", file, &tree);
     backend_submit(b, &c);
     arena_fini(&tree);
+}
+
+static void on_status(void *ctx, const struct reply *r)
+{
+    const struct standing_warnings w = r->status.warnings;
+    bool *busy = ctx;
+    struct buf words = {0};
+    for (size_t i = 0; r->err.code == ERR_OK && i < w.count; i++) {
+        words.len = 0;
+        standing_write(&words, &w.list[i], true);
+        log_warn("%.*s", STR_ARG(buf_view(&words)));
+    }
+    if (r->err.code == ERR_OK && w.total > w.count)
+        log_warn("and %zu more of this kind; `tenax get` shows them with what they are about",
+                 w.total - w.count);
+    buf_fini(&words);
+    *busy = false;
+}
+
+void retry_section_warn(struct backend *b, bool *busy)
+{
+    struct command c = {.kind = CMD_STATUS, .done = on_status, .ctx = busy};
+    *busy = true;
+    backend_submit(b, &c);
 }

@@ -18,4 +18,7 @@ enum retry_section_when { RETRY_SECTION_START, RETRY_SECTION_RELOAD };
 void retry_section_apply(struct backend *b, const char *file, struct str section,
                          enum retry_section_when when, bool *busy);
 
+/* Logs what stands of retry policies and settings and was most likely not meant. *busy as above. */
+void retry_section_warn(struct backend *b, bool *busy);
+
 #endif

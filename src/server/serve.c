@@ -365,6 +365,15 @@ static void wait_at_start(void *ctx)
     uv_run(&((struct server *)ctx)->loop, UV_RUN_ONCE);
 }
 
+static void wait_while(struct server *s, const bool *busy)
+{
+    while (*busy && s->code == 0) {
+        serve_turn(s);
+        if (*busy)
+            uv_run(&s->loop, UV_RUN_ONCE);
+    }
+}
+
 /* Done before any request can arrive. */
 static void apply_section(struct server *s)
 {
@@ -372,11 +381,10 @@ static void apply_section(struct server *s)
     if (s->settings.config)
         retry_section_apply(s->backend, s->settings.config, s->settings.file.retry,
                             RETRY_SECTION_START, &busy);
-    while (busy && s->code == 0) {
-        serve_turn(s);
-        if (busy)
-            uv_run(&s->loop, UV_RUN_ONCE);
-    }
+    wait_while(s, &busy);
+    if (s->code == 0)
+        retry_section_warn(s->backend, &busy);
+    wait_while(s, &busy);
 }
 
 static struct err begin_log(const struct settings *set)

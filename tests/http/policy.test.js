@@ -155,9 +155,8 @@ describe('a retry policy', () => {
         assert.equal(made.status, 201, made.text);
         assert.equal(made.json.metadata.name, 'crud');
         assertError(await server.post('/retry-policies', policy('crud', EVICTED)), 409, 'conflict');
-        const { warnings, ...kept } = made.json; // it retries at once
-        assert.equal(warnings.length, 1);
-        assert.deepEqual((await server.get('/retry-policies/crud')).json, kept);
+        assert.match(made.json.warnings.join(), /^rules\[0\] retries at once/);
+        assert.deepEqual((await server.get('/retry-policies/crud')).json, made.json);
         const { items } = (await server.get('/retry-policies')).json;
         assert.deepEqual(items.map((p) => p.metadata.name), ['crud']);
         const replaced = await putPolicy(server, 'crud', { defaultAction: 'Retry' });
@@ -731,6 +730,79 @@ describe('a policy without effect', () => {
         assert.equal((await server.get(`/jobs/${id}/explain`)).json.reason, failed.json.reason);
         assert.equal((await server.request('PUT', '/settings/retry', { enabled: true })).status, 200);
         assert.equal((await apply()).stderr, '');
+    });
+
+    // What stands is said everywhere, and where it no longer stands nowhere.
+    const views = {
+        log: (server) => server.stderr,
+        health: async (server) => (await server.get('/health')).json.warnings.join('\n'),
+        policy: async (server) => ((await server.get('/retry-policies/high')).json.warnings ?? []).join('\n'),
+        list: async (server) => (await server.get('/retry-policies')).json.items.map((p) => p.warnings ?? []).join('\n'),
+        command: async (server) => (await run(['get', 'retrypolicies'], { TENAX_URL: server.url() })).stderr,
+        queue: async (server) => ((await server.get('/queues/q')).json.warnings ?? []).join('\n'),
+        queueExplained: async (server) => (await server.get('/explain?queue=q')).json.queues[0].warnings.join('\n'),
+        job: async (server, id) => (await server.get(`/jobs/${id}/explain`)).json.warnings.join('\n'),
+        inWords: async (server, id) => (await run(['explain', id], { TENAX_URL: server.url() })).stdout,
+    };
+    const seenIn = async (server, id, what) => {
+        const seen = [];
+        for (const [name, view] of Object.entries(views))
+            if (what.test(await view(server, id)))
+                seen.push(name);
+        return seen;
+    };
+
+    it('is_warned_of_as_long_as_it_stands_also_after_a_restart', async (t) => {
+        const server = await new Server({ args: ['--retry-policy-enabled'] }).start();
+        t.after(() => server.clean());
+        const rules = [{ action: 'Retry', onConditions: ['Evicted'], retryLimit: 9, backoff: { initialDelay: '1s', jitter: '1s' } }];
+        const made = await server.request('PUT', '/retry-policies/high', { ...quick, metadata: { name: 'high' }, spec: { rules } });
+        assert.equal(made.json.warnings, undefined);
+        await server.request('PUT', '/queues/q', { retry_policies: ['high'] });
+        const { id } = await server.enqueue({ queue: 'q' });
+        const limit = /retryLimit: globalMaxRetries is 3/, off = /policies are not enabled/;
+        assert.deepEqual(await seenIn(server, id, /globalMaxRetries/), []);
+        const log = () => { const from = server.stderr.length; return () => server.stderr.slice(from); };
+        const lowered = log();
+        await server.request('PUT', '/settings/retry', { globalMaxRetries: 3 });
+        await until(() => lowered().includes('high'));
+        await server.stop();
+        server.stderr = '';
+        await server.start();
+        assert.deepEqual(await seenIn(server, id, limit), Object.keys(views));
+        const health = await server.get('/health');
+        assert.deepEqual([health.status, health.json.status, health.json.warning_count], [200, 'ok', 1]);
+        assert.match(health.json.warnings[0], /^retry policy 'high': /);
+        const shown = (await server.get('/retry-policies/high')).json; // an answer can be sent back
+        assert.equal((await server.request('PUT', '/retry-policies/high', shown)).status, 200);
+        await server.request('PUT', '/settings/retry', { enabled: false });
+        assert.deepEqual(await seenIn(server, id, off), ['health', 'command', 'queue', 'queueExplained', 'job', 'inWords']);
+        await server.request('PUT', '/settings/retry', { enabled: true, globalMaxRetries: 20 });
+        assert.deepEqual((await seenIn(server, id, /globalMaxRetries|not enabled/)).filter((view) => view !== 'log'), []);
+        assert.equal((await server.get('/health')).json.warning_count, 0);
+    });
+
+    it('is_said_of_queues_whose_jobs_have_none_and_die', async (t) => {
+        const server = await new Server({ args: ['--retry-policy-enabled'] }).start();
+        t.after(() => server.clean());
+        const { id } = await server.enqueue({ queue: 'q' });
+        const dies = /no retry policy applies, and whenNoPolicy is fail: a job is dead at its first failure/;
+        assert.deepEqual(await seenIn(server, id, dies), []);
+        await server.request('PUT', '/settings/retry', { whenNoPolicy: 'fail' });
+        assert.deepEqual(await seenIn(server, id, dies), ['queue', 'queueExplained', 'job', 'inWords']);
+        await server.request('PATCH', '/queues/q', { when_no_policy: 'default' });
+        assert.deepEqual(await seenIn(server, id, dies), []);
+    });
+
+    it('is_named_by_health_to_those_who_may_know_its_name', async (t) => {
+        const server = await new Server({ args: ['--retry-policy-enabled'] }).start();
+        t.after(() => server.clean());
+        const rules = [{ action: 'Retry', onConditions: ['Evicted'] }];
+        await server.request('PUT', '/retry-policies/secret', { ...quick, metadata: { name: 'secret' }, spec: { rules } });
+        const named = (await server.get('/health')).json.warnings;
+        await server.admin('POST', '/tokens', { name: 'a', roles: ['admin'] });
+        const bare = (await server.get('/health')).json.warnings;
+        assert.deepEqual(bare, named.map((text) => text.replace("retry policy 'secret'", 'a retry policy')));
     });
 
     it('names_its_rules_that_could_not_be_asked', async (t) => {

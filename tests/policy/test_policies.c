@@ -427,6 +427,30 @@ static void their_patterns_together_are_bounded_as_they_are_compiled(void **stat
               "{rules: [{action: Retry, onTerminationMessage: {pattern: '([a-c]){700}'}}]}");
 }
 
+static size_t standing_count(void)
+{
+    return policies_standing(w.p)->count;
+}
+
+static void warnings_stand_until_what_they_are_about_changes(void **state)
+{
+    (void)state;
+    put_named("calm", "{rules: [{action: Retry, onConditions: [Evicted], retryLimit: 5, "
+                      "backoff: {initialDelay: 1s, jitter: 1s}}]}");
+    assert_int_equal(standing_count(), 0);
+    assert_int_equal(set("{\"globalMaxRetries\": 2}", "me", 1), ERR_OK);
+    for (int i = 0; i < 2; i++, restart(true)) {
+        assert_int_equal(standing_count(), 1);
+        assert_int_equal(standing_of_policy(policies_standing(w.p), STR("calm")).count, 1);
+        assert_int_equal(standing_of_policy(policies_standing(w.p), STR("cal")).count, 0);
+    }
+    assert_int_equal(set("{\"enabled\": false}", "me", 2), ERR_OK);
+    assert_int_equal(standing_count(), 2);
+    assert_null(policies_standing(w.p)->list[0].kind); /* the settings' come first */
+    assert_int_equal(policies_remove(w.p, STR("calm"), false).code, ERR_OK);
+    assert_int_equal(standing_count(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +467,7 @@ int main(void)
         WORLD_TEST(a_change_that_an_earlier_version_noted_is_kept_as_it_is),
         WORLD_TEST(all_policies_together_are_bounded),
         WORLD_TEST(their_patterns_together_are_bounded_as_they_are_compiled),
+        WORLD_TEST(warnings_stand_until_what_they_are_about_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

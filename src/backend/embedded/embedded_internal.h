@@ -644,6 +644,11 @@ struct err embedded_queue_recover(struct embedded *b);
 struct err embedded_policy_check(const struct embedded *b, const struct command *c);
 void embedded_policy_port(struct port *port);
 struct err embedded_policy_recover(struct embedded *b);
+/* Copies, as long as the turn's memory lives; `most` of them at most. */
+struct standing_warnings embedded_policy_warnings(struct embedded *b, struct standing_warnings of,
+                                                  size_t most);
+/* Adds the warnings about what judges that job. */
+void embedded_judges_warn(struct embedded *b, const struct job *job, struct judges *j);
 
 /* embedded_snapshot.c */
 /* Restores jobs from the snapshot, if there is one that can be used; otherwise *done is false, and

@@ -102,6 +102,29 @@ static void show(struct embedded *b, struct reply *r, struct err err, size_t cou
         b->gathered += r->resources[i].bytes;
 }
 
+struct standing_warnings embedded_policy_warnings(struct embedded *b, struct standing_warnings of,
+                                                  size_t most)
+{
+    struct arena *a = &b->building->arena;
+    size_t n = of.total < most ? of.total : most;
+    struct standing_warning *list = arena_get(a, (n + 1) * sizeof *list);
+    for (size_t i = 0; i < n; i++) {
+        list[i] = (struct standing_warning){of.list[i].kind, arena_copy(a, of.list[i].name),
+                                            arena_copy(a, of.list[i].text)};
+        b->gathered += list[i].text.len;
+    }
+    return (struct standing_warnings){list, n, of.total};
+}
+
+static void show_warnings(struct embedded *b, struct reply *r,
+                          struct standing_warnings (*of)(const struct standing *, struct str))
+{
+    const struct standing *s = policies_standing(b->policies);
+    for (size_t i = 0; i < r->count; i++)
+        r->resources[i].warnings =
+            embedded_policy_warnings(b, of(s, r->resources[i].name), SIZE_MAX);
+}
+
 void embedded_policy_put(struct embedded *b, const struct command *c, struct reply *r)
 {
     const struct policies_put put = what_to_put(&c->resource, c->resource.policy);
@@ -115,6 +138,7 @@ void embedded_policy_read(struct embedded *b, const struct command *c, struct re
     struct err err =
         policies_read(b->policies, c->resource.name, &b->building->arena, &r->resources, &n);
     show(b, r, err, n);
+    show_warnings(b, r, standing_of_policy);
 }
 
 void embedded_policy_remove(struct embedded *b, const struct command *c, struct reply *r)
@@ -134,6 +158,7 @@ void embedded_categories_read(struct embedded *b, const struct command *c, struc
     struct err err = policies_categories_read(b->policies, c->resource.name, &b->building->arena,
                                               &r->resources, &n);
     show(b, r, err, n);
+    show_warnings(b, r, standing_of_categories);
 }
 
 void embedded_categories_remove(struct embedded *b, const struct command *c, struct reply *r)
@@ -151,6 +176,15 @@ struct err embedded_policy_check(const struct embedded *b, const struct command 
             TRY(policies_check_names(b->policies,
                                      c->cron_put.entries[i].job.options.retry_policies));
     return err_none();
+}
+
+void embedded_judges_warn(struct embedded *b, const struct job *job, struct judges *j)
+{
+    enum retry_fallback own = (enum retry_fallback)job->options.when_no_policy;
+    if (own == RETRY_FALLBACK_UNSET)
+        own = engine_queue_rules(b->engine, job->queue).when_no_policy;
+    const struct standing_judged of = {job->queue, job->options.retry_policies, own};
+    j->warning_count = standing_judging(b->policies, &of, &b->building->arena, &j->warnings);
 }
 
 /* --- the port --- */

@@ -34,8 +34,17 @@ static void merge(struct queue_settings *to, const struct queue_settings *from, 
 
 static void show(struct embedded *b, struct queue_shown *s)
 {
+    s->warnings = NULL;
+    s->warning_count = 0;
     s->retry_policies =
         arena_copy(&b->building->arena, policies_queue_names(b->policies, s->view.name));
+}
+
+static size_t queue_warnings(struct embedded *b, struct str queue, enum retry_fallback own,
+                             struct str **texts)
+{
+    const struct standing_judged of = {.queue = queue, .own = own};
+    return standing_judging(b->policies, &of, &b->building->arena, texts);
 }
 
 static void read_one(struct embedded *b, struct str name, struct reply *r)
@@ -45,6 +54,9 @@ static void read_one(struct embedded *b, struct str name, struct reply *r)
     r->count = 1;
     engine_queue_view(b->engine, b->now, arena_copy(a, name), &r->queues->view);
     show(b, r->queues);
+    struct queue_shown *s = r->queues;
+    s->warning_count =
+        queue_warnings(b, s->view.name, s->view.settings.when_no_policy, &s->warnings);
 }
 
 static struct err put(struct embedded *b, const struct queue_command *c)
@@ -98,13 +110,18 @@ void embedded_backlog(struct embedded *b, const struct command *c, struct reply 
     struct backlog_ask ask = {c->backlog.from, c->backlog.limit, c->reach};
     r->backlogs = page;
     b->crew_reach = c->reach;
-    if (!c->backlog.queue.len) {
+    if (c->backlog.queue.len) {
+        page->at = ARENA_NEW(a, struct backlog);
+        page->count = 1;
+        r->err = engine_backlog(b->engine, b->now, c->backlog.queue, a, page->at);
+    } else {
         r->err = engine_backlog_page(b->engine, b->now, &ask, a, page);
-        return;
     }
-    page->at = ARENA_NEW(a, struct backlog);
-    page->count = 1;
-    r->err = engine_backlog(b->engine, b->now, c->backlog.queue, a, page->at);
+    for (size_t i = 0; r->err.code == ERR_OK && i < page->count; i++) {
+        struct backlog *each = &page->at[i];
+        enum retry_fallback own = engine_queue_rules(b->engine, each->queue).when_no_policy;
+        each->warning_count = queue_warnings(b, each->queue, own, &each->warnings);
+    }
 }
 
 void embedded_queue_put(struct embedded *b, const struct command *c, struct reply *r)

@@ -143,6 +143,8 @@ void embedded_explain(struct embedded *b, const struct command *c, struct reply 
     if (r->err.code != ERR_OK)
         return;
     embedded_reach_explanation(b, c->reach, x);
+    if (x->job.state.status != STATUS_COMPLETED)
+        embedded_judges_warn(b, &x->job, &x->judges);
     explain_sum_up(x, b->now, a);
     r->explanation = x;
 }

@@ -7,13 +7,21 @@
 
 #include "backend/embedded/embedded_internal.h"
 
-#define HANGS_MS 500 /* a commit that takes longer is not waited for */
+#define HANGS_MS     500 /* a commit that takes longer is not waited for */
+#define WARNINGS_MAX 20  /* more are counted */
 
 span embedded_commit_age(const struct embedded *b)
 {
     if (!b->committing || !b->env.ticks)
         return (span){0};
     return (span){(b->env.ticks(b->env.ctx) - b->committing->sealed_at) / 1000};
+}
+
+static struct standing_warnings warnings(struct embedded *b)
+{
+    const struct standing *s = policies_standing(b->policies);
+    const struct standing_warnings all = {s->list, s->count, s->count};
+    return embedded_policy_warnings(b, all, WARNINGS_MAX);
 }
 
 void embedded_status(struct embedded *b, const struct command *c, struct reply *r)
@@ -36,6 +44,8 @@ void embedded_status(struct embedded *b, const struct command *c, struct reply *
     r->status.clock = (struct clock_state){b->now,       clock->wall, clock->off,
                                            clock->ahead, clock->jump, clock->jumped_at};
     r->status.committing = embedded_commit_age(b);
+    if (b->policies) /* not while nothing can be read */
+        r->status.warnings = warnings(b);
 }
 
 static void do_nothing(void *ctx, const struct reply *r)

@@ -41,6 +41,9 @@ export function badge(status) {
     return h('span', { class: `badge s-${status}` }, statusName(status));
 }
 
+// Warnings that stand, if there are any.
+export const warningList = (texts) => texts?.length > 0 && h('ul', { class: 'warnings' }, texts.map((text) => h('li', null, text)));
+
 const exact = new Intl.NumberFormat('en');
 
 // 1,234; 12.3k; 4.5M

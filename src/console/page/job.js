@@ -6,7 +6,7 @@ import { actionButton, act, show } from './act.js';
 import { ApiError, get, query, stream } from './api.js';
 import { comesBack, redrawWhenFree } from './live.js';
 import { hasRight, may } from './rights.js';
-import { badge, duration, empty, enqueuedAt, facts, h, heading, number, svg, time } from './dom.js';
+import { badge, duration, empty, enqueuedAt, facts, h, heading, number, svg, time, warningList } from './dom.js';
 import { kindsOf, timeline } from './timeline.js';
 
 const redraw = () => dispatchEvent(new Event('tenax-redraw'));
@@ -133,6 +133,7 @@ function about(job, explanation) {
         ['priority', String(job.priority)], ['enqueued', time(enqueuedAt(job.id))], ['ready', time(job.ready_at)],
         ['attempts', String(job.attempts)], ['resolution', job.resolution], ['decided', job.reason],
         ['failures judged by', judges(explanation)],
+        ['warnings', warningList(explanation.warnings)],
         ['progress', progress(job)], ['concurrency key', job.concurrency_key], ['group', job.group],
         ['alias', job.alias], ['gang', job.gang && `${job.gang.id} (${number(job.gang.members ?? 0)} of ${number(job.gang.cardinality)})`],
         ['deleted', job.purge_at && time(job.purge_at)],

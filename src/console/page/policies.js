@@ -4,7 +4,7 @@
 
 import { act, actionButton } from './act.js';
 import { ApiError, change, get, pages } from './api.js';
-import { duration, empty, facts, h, heading, number, retellTimes, setText, shortId, time } from './dom.js';
+import { duration, empty, facts, h, heading, number, retellTimes, setText, shortId, time, warningList } from './dom.js';
 import { reread } from './live.js';
 import { may, whyNot } from './rights.js';
 
@@ -98,7 +98,10 @@ function point(text, message) {
 }
 
 const versionOf = (policy) => policy?.metadata.resourceVersion ?? null;
-const textOf = (policy) => JSON.stringify(policy ?? DRAFT, null, 2);
+const textOf = (policy) => {
+    const { warnings, ...document } = policy ?? DRAFT; // these are the server's
+    return JSON.stringify(document, null, 2);
+};
 
 // queue: only failures of that queue are simulated; null: all. Returns {element, update}: the latter takes the policy
 // as it is now, null if it is gone. isOn: whether policies are enabled. A draft that somebody has begun to change is left alone.
@@ -150,7 +153,9 @@ function editor(policy, queue, simulates, isOn) {
         news.replaceChildren(`Somebody has changed it; this is version ${now.metadata.resourceVersion}.`);
     };
     let seen = versionOf(policy);
+    const warned = drawn(policy?.warnings ?? [], (texts) => h('div', { class: 'hint' }, warningList(texts) || null));
     const update = (now) => {
+        warned.update(now?.warnings ?? []); // the settings may have changed, too
         if (versionOf(now) === seen)
             return;
         seen = versionOf(now);
@@ -164,7 +169,7 @@ function editor(policy, queue, simulates, isOn) {
     };
     const element = h('div', { class: 'columns even' },
         h('section', { class: 'card', 'aria-labelledby': 'draft' }, h('h2', { id: 'draft' }, 'Draft'),
-            h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), text, wrong, news,
+            h('label', { for: 'policy', class: 'hidden' }, 'The policy, as JSON or YAML'), warned.element, text, wrong, news,
             h('div', { class: 'buttons left' }, h('button', { type: 'button', class: 'primary', onclick: simulate }, 'Simulate'), may('putRetryPolicy') && applyButton)),
         h('section', { class: 'card', 'aria-labelledby': 'result' }, h('h2', { id: 'result' }, queue ? `On recent failures of ${queue}` : 'On recent failures'), result));
     return { element, update };

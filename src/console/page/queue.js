@@ -4,7 +4,7 @@
 
 import { actionButton } from './act.js';
 import { gather, get, query } from './api.js';
-import { STATUSES, count, duration, empty, facts, h, heading, number, statusName, time } from './dom.js';
+import { STATUSES, count, duration, empty, facts, h, heading, number, statusName, time, warningList } from './dom.js';
 import { redrawOn } from './live.js';
 import { limitsOf } from './now.js';
 import { UNDO, UNDOABLE, watched } from './operations.js';
@@ -55,6 +55,7 @@ export async function queue([name], params, signal) {
             ['workers', `${number(backlog.workers.asking)} ask for its jobs, ${number(backlog.workers.with_room)} with room; ${number(backlog.workers.busy)} busy with ${number(backlog.workers.in_flight)} of them`],
             ['oldest ready', q.oldest_ready_age_ms === null ? 'none' : duration(q.oldest_ready_age_ms)],
             ['retry policies', q.retry_policies.join(', ')],
+            ['warnings', warningList(q.warnings)],
             ['retry limit', q.retry_limit === null ? 'the server’s' : String(q.retry_limit)],
         ])),
         dead.jobs.length > 0 && h('section', { class: 'card', 'aria-labelledby': 'dead' },
