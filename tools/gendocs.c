@@ -182,10 +182,29 @@ static void write_culprits(struct buf *b)
             "errors and events show both, and so do `tenax job`, `tenax explain` and the console.\n"
             "Runs of versions that did not know culprits have none, nor have runs that were given\n"
             "back or canceled.\n\n"
-            "| Culprit | Meaning |\n|---|---|\n");
+            "| Culprit | Free retries | Meaning |\n|---|---|---|\n");
+    const struct culprit_bounds bounds = culprit_bounds_default();
     for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++)
-        buf_print(b, "| `%s` | %s |\n", culprit_name((enum culprit)c),
+        buf_print(b, "| `%s` | %u | %s |\n", culprit_name((enum culprit)c), bounds.free[c],
                   culprit_sentence((enum culprit)c));
+    buf_lit(
+        b,
+        "\n## What it costs\n\n"
+        "Where no retry policy decides and the worker says nothing itself (`kill`,\n"
+        "`retry_at`), a retry after a failure that is somebody else's fault is free: it spends\n"
+        "nothing of the job's `retry_limit`, even if that is 0, and its wait is that of the\n"
+        "first, second ... retry of its kind. The table says how many of them a job may have\n"
+        "for each culprit, counted by itself and over restarts; `tenax serve --free-retries`\n"
+        "sets other bounds. Beyond the bound the job is charged, and the reason of the run says\n"
+        "so: \"dead: no retries are allowed; all 20 free retries after failures of culprit\n"
+        "disruption are used up\". Bringing the job back by hand forgets all of them.\n\n"
+        "The following stays as it was: retry policies decide by their rules and count by\n"
+        "them; `when_no_policy: fail` means that nothing is retried; exceptions that are final\n"
+        "(`malformed-payload`, `resource-unavailable`, `internal-error`, `superseded`) end the\n"
+        "job; a worker that took a job by a confirmed claim and fell silent costs it a retry,\n"
+        "for the job may be what silenced it; the retries of Taskcluster's tasks are counted\n"
+        "by Taskcluster's rules. While policies are enabled `globalMaxRetries` caps free\n"
+        "retries, too, unless `globalMaxRetriesExempt` names their culprit.\n");
     buf_lit(b,
             "\n## How it is found\n\n"
             "The first of these that says anything counts:\n\n"

@@ -199,8 +199,12 @@ static const struct shape_member values_members[] = {
     {MEMBER(struct policy_settings, enabled, "enabled", ALWAYS, NULL)},
     {MEMBER(struct policy_settings, global_max_retries, "globalMaxRetries", ALWAYS, NULL,
             .type = "integer 0..")},
-    {MEMBER_MADE("globalMaxRetriesExempt", ALWAYS, "string (defaultBackoff|leaseExpired)[]",
-                 write_exempt, "retries that globalMaxRetries is not about")},
+    {MEMBER_MADE("globalMaxRetriesExempt", ALWAYS,
+                 "string (defaultBackoff|leaseExpired|input|worker|node|cluster|access|"
+                 "dependency|disruption|gang|server|deadline|unknown)[]",
+                 write_exempt,
+                 "retries that globalMaxRetries is not about: of a kind, or after "
+                 "failures of a culprit")},
     {MEMBER(struct policy_settings, enabled, "globalMaxRetriesInForce", ALWAYS,
             "only in answers: policies are switched on, so that every retry that is not exempt "
             "counts")},

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/culprit.h"
 
+#include <string.h>
+
 #include "base/buf.h"
+#include "base/closest.h"
+#include "base/decimal.h"
 #include "base/must.h"
 
 #define SIGNALS_FROM 128 /* shells and containers give the signal n the exit code 128 + n */
 
 static const struct {
     const char *name, *sentence;
+    uint32_t free;
 } culprits[CULPRIT_COUNT] = {
-#define CULPRIT(id, name, sentence) [CULPRIT_##id] = {name, sentence},
+#define CULPRIT(id, name, free, sentence) [CULPRIT_##id] = {name, sentence, free},
 #include "core/culprits.def"
 #undef CULPRIT
 };
@@ -26,6 +31,14 @@ const char *culprit_sentence(enum culprit c)
     return culprits[c].sentence;
 }
 
+struct culprit_bounds culprit_bounds_default(void)
+{
+    struct culprit_bounds b = {0};
+    for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++)
+        b.free[i] = culprits[i].free;
+    return b;
+}
+
 bool culprit_parse(struct str name, enum culprit *c)
 {
     for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++)
@@ -34,6 +47,50 @@ bool culprit_parse(struct str name, enum culprit *c)
             return true;
         }
     return false;
+}
+
+struct str culprit_closest(struct str name)
+{
+    struct closest c = closest_to(name);
+    for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++)
+        closest_offer(&c, str_from(culprits[i].name));
+    return c.word;
+}
+
+static struct err read_bound(struct str part, struct culprit_bounds *b)
+{
+    const char *equals = part.len ? memchr(part.at, '=', part.len) : NULL;
+    size_t len = equals ? (size_t)(equals - part.at) : part.len;
+    struct str name = {part.at, len}, number = {part.at + len + 1, part.len - len - 1};
+    enum culprit c;
+    int64_t n;
+    if (!equals)
+        return err_make(ERR_BAD_VALUE, "'%.*s' is not of the form CULPRIT=COUNT", STR_ARG(part));
+    if (!culprit_parse(name, &c)) {
+        struct str meant = culprit_closest(name);
+        return meant.len ? err_make(ERR_BAD_VALUE, "unknown culprit '%.*s'; did you mean '%.*s'?",
+                                    STR_ARG(name), STR_ARG(meant))
+                         : err_make(ERR_BAD_VALUE, "unknown culprit '%.*s'", STR_ARG(name));
+    }
+    if (c == CULPRIT_JOB)
+        return err_make(ERR_BAD_VALUE, "a job is always charged for its own failures");
+    if (!decimal_digits(number, 7, &n) || n > CULPRIT_FREE_MAX)
+        return err_make(ERR_BAD_VALUE, "'%.*s' is not a whole number from 0 to %d", STR_ARG(number),
+                        CULPRIT_FREE_MAX);
+    b->free[c] = (uint32_t)n;
+    return err_none();
+}
+
+struct err culprit_bounds_read(struct str text, struct culprit_bounds *b)
+{
+    while (text.len) {
+        const char *comma = memchr(text.at, ',', text.len);
+        size_t len = comma ? (size_t)(comma - text.at) : text.len;
+        TRY(read_bound((struct str){text.at, len}, b));
+        len += comma != NULL;
+        text = (struct str){text.at + len, text.len - len};
+    }
+    return err_none();
 }
 
 struct sign {

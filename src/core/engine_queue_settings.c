@@ -86,6 +86,7 @@ struct err engine_queue_remove(struct engine *e, struct str name)
 struct verdict_rules engine_rules_of(const struct engine *e, const struct queue *q)
 {
     struct verdict_rules r = {.defaults = e->settings.retry,
+                              .bounds = &e->settings.bounds,
                               .avoid_required = e->settings.avoid_required};
     if (!q || !q->limits)
         return r;

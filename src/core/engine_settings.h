@@ -4,6 +4,7 @@
 
 /* What may be set about the engine, at its start and while it runs. */
 
+#include "core/culprit.h"
 #include "core/retry.h"
 
 struct engine_settings {
@@ -12,7 +13,8 @@ struct engine_settings {
     /* So many completed jobs are kept by completed_retention, the newest; see engine_surplus.c.
      * 0: no limit. */
     uint64_t completed_kept_max;
-    bool cron_skip_missed; /* core/crons.h */
+    bool cron_skip_missed;        /* core/crons.h */
+    struct culprit_bounds bounds; /* of retries that cost a job nothing */
     /* After so many runs in a row that ended with their worker lost a job is dead, whatever is
      * left of its retries; 0: never. */
     uint32_t lost_worker_limit;

@@ -26,6 +26,7 @@ enum decider {
     DECIDER_NO_POLICY,   /* no policy is effective, and that is to fail the job */
     DECIDER_RETRY_LIMIT, /* the retry limit and backoff of the job, its queue or the server */
     DECIDER_GLOBAL_MAX,  /* globalMaxRetries */
+    DECIDER_CULPRIT,     /* it was not the job's fault, and has not happened too often */
     DECIDER_COUNT
 };
 

@@ -107,12 +107,13 @@ struct job_options {
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
  * core/job_fields.def. */
 struct job_extras {
-    struct str retry_counts;  /* how often each rule has made it be retried (core/tally.h) */
-    uint64_t asked_retries;   /* how often a worker's retry_at has */
-    uint64_t expired_retries; /* how often a lease that ran out has, without a rule */
-    struct str avoid_node;    /* which the next run is to stay off */
-    instant avoid_until;      /* must until then, should from then on */
-    struct str node;          /* of the newest run, if its worker said */
+    struct str retry_counts;   /* how often each rule has made it be retried (core/tally.h) */
+    uint64_t asked_retries;    /* how often a worker's retry_at has */
+    uint64_t expired_retries;  /* how often a lease that ran out has, without a rule */
+    struct str culprit_counts; /* whose failures it was retried after (core/culprit_ledger.h) */
+    struct str avoid_node;     /* which the next run is to stay off */
+    instant avoid_until;       /* must until then, should from then on */
+    struct str node;           /* of the newest run, if its worker said */
     /* While it waits for the newest run, which was preempted, to end: */
     uint64_t grace_token;  /* of that run, or 0 */
     instant grace_end;     /* over then at the latest */
@@ -243,7 +244,7 @@ enum condition {
 /* Whose fault a failure is (core/culprit.h). These numbers are on disk. */
 enum culprit {
     CULPRIT_NONE, /* nothing failed, or it was not recorded */
-#define CULPRIT(id, name, sentence) CULPRIT_##id,
+#define CULPRIT(id, name, free, sentence) CULPRIT_##id,
 #include "core/culprits.def"
 #undef CULPRIT
     CULPRIT_COUNT

@@ -209,6 +209,12 @@ static uint32_t add_total(uint32_t a, uint32_t b)
     return __builtin_add_overflow(a, b, &sum) || sum == UINT32_MAX ? UINT32_MAX - 1 : sum;
 }
 
+static uint32_t sum_of(uint32_t total, int64_t others)
+{
+    int64_t n = total + others;
+    return n < 0 ? 0 : n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 uint32_t policy_total(const struct policy_count *counts, size_t n)
 {
     uint32_t total = 0;
@@ -345,7 +351,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
                                       const struct policy_settings *settings,
                                       const struct failure *failure,
                                       const struct policy_count *counts, size_t count_count,
-                                      uint32_t others, struct rng *rng)
+                                      int64_t others, struct rng *rng)
 {
     must(settings->global_max_retries >= 0);
     struct policy_verdict v = {.policy = -1, .rule = -1};
@@ -356,7 +362,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     v.over_match_limit = subject.gave_up > 0;
     v.steps = subject.steps;
     v.limit = policy_limit(c.policy, c.rule, settings);
-    v.total = add_total(policy_total(counts, count_count), others);
+    v.total = sum_of(policy_total(counts, count_count), others);
     v.decider = c.rule ? DECIDER_RULE : DECIDER_NO_RULE;
     find_slot(&c, counts, count_count, &v);
     span delay = draw_delay(policy_backoff(c.policy, c.rule, settings), v.count + 1, rng);

@@ -89,8 +89,10 @@ struct policy_settings {
 
 #define POLICY_EXEMPT_OWN     1u /* by the job's own, the queue's or the server's backoff */
 #define POLICY_EXEMPT_EXPIRED 2u /* of expired leases, unless a rule granted them */
-#define POLICY_GLOBAL_MAX     20
-#define POLICY_GRACE          ((span){30000})
+/* After failures of a culprit that is not the job, whoever granted them. */
+#define POLICY_EXEMPT_CULPRIT(c) ((c) > CULPRIT_JOB ? 1u << (c) : 0u)
+#define POLICY_GLOBAL_MAX        20
+#define POLICY_GRACE             ((span){30000})
 
 /* The settings until someone changes them. */
 #define POLICY_SETTINGS_DEFAULT                                                                    \
@@ -172,17 +174,18 @@ void policy_say_total(struct buf *b, uint32_t total, int64_t most);
 
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still
  * count towards the total); others: its retries besides, by whoever, that count towards the
- * total. A lease that ran out is for rules that name it alone: no other rule, nor a default action,
- * is asked. What a rule matches: see matcher_holds. A policy that is named twice
- * counts once. Nothing matched: the first policy that states a default action decides, else Fail; a
- * default Retry has a slot, a limit and a backoff of its own, the policy's. The n-th delay of
- * a backoff is for the n-th retry by the rule that decided. Draws exactly once from rng whatever
- * comes out, so that an edited policy does not shift the later draws of a simulation. */
+ * total; negative if some of `counts` do not. A lease that ran out is for rules that name it alone:
+ * no other rule, nor a default action, is asked. What a rule matches: see matcher_holds. A policy
+ * that is named twice counts once. Nothing matched: the first policy that states a default action
+ * decides, else Fail; a default Retry has a slot, a limit and a backoff of its own, the policy's.
+ * The n-th delay of a backoff is for the n-th retry by the rule that decided. Draws exactly once
+ * from rng whatever comes out, so that an edited policy does not shift the later draws of a
+ * simulation. */
 struct policy_verdict policy_evaluate(const struct policy *const *policies, size_t policy_count,
                                       const struct policy_settings *settings,
                                       const struct failure *failure,
                                       const struct policy_count *counts, size_t count_count,
-                                      uint32_t others, struct rng *rng);
+                                      int64_t others, struct rng *rng);
 
 /* The values for a rule or, if it is NULL, for the policy's default action: rule ?? policy ??
  * global. CURVE_NONE: at once. */

@@ -4,7 +4,9 @@
 
 /* What becomes of a failed job of which no retry policy decides, for core/verdict.c. A pure
  * function of its arguments. Who decides, in this order: an explicit word of the worker (kill,
- * retry_at); the job's own, the queue's or the server's backoff and retry limit. */
+ * retry_at); the job's own, the queue's or the server's backoff and retry limit. After a failure
+ * that is somebody else's fault the retry is free, so many times for each culprit: it spends
+ * nothing of that limit, and its delay is counted by itself. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,18 +38,23 @@ struct retry_request {
     enum outcome outcome;  /* OUTCOME_FAILED, OUTCOME_EXPIRED or an exception */
     bool kill;             /* the worker says: never again */
     instant retry_at;      /* the worker says: then, even past the limit; or none */
-    uint32_t by_policies;  /* of the attempts, those that policies let be retried: no part of the
-                            * job's own limit */
+    uint32_t uncharged;    /* of the attempts, those that are no part of the job's own limit:
+                            * retried by policies, or for free */
+    /* Somebody else is to blame, and so many retries after failures of this culprit are free; NULL:
+     * the failure is charged. */
+    const char *culprit;
+    uint32_t free_had, free_max;
 };
 
 struct retry_verdict {
     bool retry;
+    bool free;                     /* it is no part of the job's own limit */
     instant at;                    /* of the retry */
     enum resolution resolution;    /* of a dead job */
     char reason[RETRY_REASON_MAX]; /* for a person; never empty */
 };
 
-/* The failures that count against the limit, this one included. */
+/* The failures that count against the limit, this one included unless it is retried for free. */
 uint32_t retry_failures(const struct retry_request *r);
 
 /* Draws exactly once from rng, whatever the verdict. */

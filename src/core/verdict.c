@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/must.h"
 #include "base/quantity.h"
+#include "core/culprit_ledger.h"
 #include "core/job_fields.h"
 #include "core/tally.h"
 
@@ -33,6 +34,7 @@ const char *verdict_decider_name(enum decider d)
         [DECIDER_NO_POLICY] = "no_policy",
         [DECIDER_RETRY_LIMIT] = "retry_limit",
         [DECIDER_GLOBAL_MAX] = "global_max",
+        [DECIDER_CULPRIT] = "culprit",
     };
     must(d < DECIDER_COUNT);
     return names[d];
@@ -147,6 +149,7 @@ static void wait_for_end(struct verdict *v, instant now, uint64_t token, span gr
 /* The retries that a job has had, by whom. */
 struct had {
     uint32_t by_rules, asked, expired, own;
+    struct culprit_ledger ledger; /* those of them after failures that others are to blame for */
 };
 
 static uint32_t take_from(uint32_t *left, uint64_t part)
@@ -164,20 +167,40 @@ static struct had count_retries(const struct job_state *s, uint32_t by_rules)
     h.by_rules = take_from(&h.own, by_rules);
     h.asked = take_from(&h.own, s->extras.asked_retries);
     h.expired = take_from(&h.own, s->extras.expired_retries);
+    if (s->extras.culprit_counts.len)
+        h.ledger = culprit_ledger_read(s->extras.culprit_counts);
     return h;
 }
 
-/* Those of them that count towards the maximum, but for those by rules. */
-static uint32_t others_of(const struct had *h, const struct policy_settings *s)
+/* Those of them that count towards the maximum, but for those by rules, of which some may not
+ * count: then it may be negative. */
+static int64_t others_of(const struct had *h, const struct policy_settings *s)
 {
-    return h->asked + (s->exempt & POLICY_EXEMPT_OWN ? 0 : h->own) +
-           (s->exempt & POLICY_EXEMPT_EXPIRED ? 0 : h->expired);
+    bool own = !(s->exempt & POLICY_EXEMPT_OWN), expired = !(s->exempt & POLICY_EXEMPT_EXPIRED);
+    int64_t n = (int64_t)h->asked + (own ? h->own : 0) + (expired ? h->expired : 0);
+    for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++) {
+        const struct culprit_counts *c = &h->ledger.of[i];
+        if (s->exempt & POLICY_EXEMPT_CULPRIT(i))
+            n -= (int64_t)c->granted + (own ? c->own : 0) + (expired ? c->expired : 0);
+    }
+    return n;
+}
+
+/* The same for rules: the maximum does not concern a retry after a failure of an exempt culprit. */
+static int64_t others_for(const struct verdict_request *r, const struct had *h,
+                          const struct policy_settings *s)
+{
+    enum culprit c = r->failure->culprit;
+    return c && s->exempt & POLICY_EXEMPT_CULPRIT(c) ? INT64_MIN / 2 : others_of(h, s);
 }
 
 static bool is_exempt(const struct verdict_request *r, const struct policy_settings *s)
 {
+    enum culprit c = r->failure->culprit;
     if (instant_is_set(r->retry_at))
         return false;
+    if (c && s->exempt & POLICY_EXEMPT_CULPRIT(c))
+        return true;
     return s->exempt & (r->outcome == OUTCOME_EXPIRED ? POLICY_EXEMPT_EXPIRED : POLICY_EXEMPT_OWN);
 }
 
@@ -188,9 +211,10 @@ static void limit_all(const struct verdict_request *r, const struct verdict_rule
     const struct policy_settings *s = rules->settings;
     if (!v->retry || !s || !s->enabled || is_exempt(r, s))
         return;
-    uint32_t total = h->by_rules + others_of(h, s);
-    if (total < s->global_max_retries)
+    int64_t sum = h->by_rules + others_of(h, s);
+    if (sum < s->global_max_retries)
         return;
+    uint32_t total = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
     bool expired = r->outcome == OUTCOME_EXPIRED;
     struct buf words = {0};
     buf_str(&words, expired ? STR("dead: the lease ran out and ") : STR("dead: "));
@@ -210,47 +234,96 @@ static void limit_all(const struct verdict_request *r, const struct verdict_rule
 
 /* What retry_decide went by, unless it was a word of the worker. */
 static struct ruling ruling_of_limits(const struct retry_request *r,
-                                      const struct retry_defaults *defaults, bool retry)
+                                      const struct retry_defaults *defaults,
+                                      const struct retry_verdict *v)
 {
     struct ruling word = RULING_NONE;
     word.by = r->kill ? DECIDER_KILL : DECIDER_RETRY_AT;
     if (r->kill || instant_is_set(r->retry_at))
         return word;
+    if (v->free)
+        return (struct ruling){
+            .rule = -1, .count = r->free_had + 1, .limit = r->free_max, .by = DECIDER_CULPRIT};
     int64_t own = r->job->retry_limit;
     return (struct ruling){.rule = -1,
-                           .count = retry_failures(r) - (retry ? 0 : 1),
+                           .count = retry_failures(r) - (v->retry ? 0 : 1),
                            .limit = own == RETRY_LIMIT_DEFAULT ? defaults->limit : own,
                            .by = DECIDER_RETRY_LIMIT};
 }
 
+/* Whether retries after such a failure can be free. A worker that took a job and then fell silent
+ * costs it a retry: the job may be what silenced it. A task's retries are counted as Taskcluster
+ * counts them. */
+static bool is_others_fault(const struct verdict_request *r, const struct verdict_rules *rules)
+{
+    enum culprit c = r->failure->culprit;
+    if (!c || !rules->bounds || !rules->bounds->free[c])
+        return false;
+    bool silent = r->outcome == OUTCOME_EXPIRED && c == CULPRIT_WORKER;
+    return !silent && job_kind(r->job) != KIND_TASK;
+}
+
+static struct retry_request request_of(const struct verdict_request *r,
+                                       const struct verdict_rules *rules, const struct had *h)
+{
+    enum culprit c = r->failure->culprit;
+    struct retry_request q = {.job = r->job,
+                              .outcome = r->outcome,
+                              .kill = r->kill,
+                              .retry_at = r->retry_at,
+                              .uncharged = h->by_rules};
+    uint32_t left = UINT32_MAX - q.uncharged;
+    q.uncharged += take_from(&left, culprit_ledger_free(&h->ledger));
+    if (!is_others_fault(r, rules))
+        return q;
+    q.culprit = culprit_name(c);
+    q.free_had = h->ledger.of[c].free;
+    q.free_max = rules->bounds->free[c];
+    return q;
+}
+
 /* By a word of the worker, or the job's own limits, the queue's and the server's. */
 static void decide_by_limits(const struct verdict_request *r, const struct verdict_rules *rules,
-                             const struct had *h, instant now, struct rng *rng, struct verdict *v)
+                             struct had *h, instant now, struct rng *rng, struct verdict *v)
 {
-    const struct retry_request own = {.job = r->job,
-                                      .outcome = r->outcome,
-                                      .kill = r->kill,
-                                      .retry_at = r->retry_at,
-                                      .by_policies = h->by_rules};
+    const struct retry_request own = request_of(r, rules, h);
     struct retry_verdict by = retry_decide(&own, &rules->defaults, now, rng);
+    struct culprit_counts *counts = &h->ledger.of[r->failure->culprit];
     v->retry = by.retry;
     v->at = by.retry ? by.at : INSTANT_NONE;
     v->resolution = by.resolution;
     memcpy(v->reason, by.reason, sizeof v->reason);
-    v->ruling = ruling_of_limits(&own, &rules->defaults, by.retry);
+    v->ruling = ruling_of_limits(&own, &rules->defaults, &by);
     grow_all(v, NULL, r->job);
     limit_all(r, rules, h, v);
     if (!v->retry)
         return;
-    if (instant_is_set(r->retry_at))
+    counts->free += by.free;
+    if (instant_is_set(r->retry_at)) {
         v->extras.asked_retries++;
-    else if (r->outcome == OUTCOME_EXPIRED)
+    } else if (r->outcome == OUTCOME_EXPIRED) {
         v->extras.expired_retries++;
+        counts->expired++;
+    } else {
+        counts->own++;
+    }
+}
+
+/* Whether the retry is worth a line of the ledger: what the job did itself is counted as it is. */
+static void keep_ledger(const struct verdict_request *r, struct had *h, struct arena *a,
+                        struct verdict *v)
+{
+    enum culprit c = r->failure->culprit;
+    if (!v->retry || !c || c == CULPRIT_JOB || instant_is_set(r->retry_at))
+        return;
+    if (v->extras.granted)
+        h->ledger.of[c].granted++;
+    v->extras.culprit_counts = culprit_ledger_write(&h->ledger, a);
 }
 
 /* False if a lease ran out that no rule names: then nothing was decided, and nothing drawn. */
 static bool decide_by_policies(const struct verdict_request *r, const struct verdict_rules *rules,
-                               const struct policy_count *counts, size_t used, uint32_t others,
+                               const struct policy_count *counts, size_t used, int64_t others,
                                instant now, struct rng *rng, struct arena *a, struct verdict *v)
 {
     bool expired = r->outcome == OUTCOME_EXPIRED;
@@ -313,7 +386,7 @@ static void say_missing(struct str missing, struct verdict *v)
 /* Policies that are switched off decide nothing; whoever wrote one is told so, and what it would
  * have said. Draws nothing. */
 static void say_off(const struct verdict_request *r, const struct verdict_rules *rules,
-                    const struct policy_count *counts, size_t used, uint32_t others, struct rng rng,
+                    const struct policy_count *counts, size_t used, int64_t others, struct rng rng,
                     struct verdict *v)
 {
     struct policy_settings on = *rules->settings;
@@ -351,17 +424,18 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
     size_t used = tally_counts(v.extras.retry_counts, a, &counts);
     struct had had = count_retries(s, policy_total(counts, used));
     if (enabled && rules->policy_count)
-        decided = decide_by_policies(r, rules, counts, used, others_of(&had, rules->settings), now,
-                                     rng, a, &v);
+        decided = decide_by_policies(r, rules, counts, used, others_for(r, &had, rules->settings),
+                                     now, rng, a, &v);
     else if (!word && r->outcome == OUTCOME_FAILED)
         decided = fail_without_policy(r->job, rules, enabled, rng, &v);
     if (!decided)
         decide_by_limits(r, rules, &had, now, rng, &v);
+    keep_ledger(r, &had, a, &v);
     if (v.resolution == RESOLUTION_FAILED)
         v.resolution = job_outcome_resolution(r->outcome);
     bool off = !word && !enabled && rules->settings && rules->policy_count;
     if (off && (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED))
-        say_off(r, rules, counts, used, others_of(&had, rules->settings), *rng, &v);
+        say_off(r, rules, counts, used, others_for(r, &had, rules->settings), *rng, &v);
     if (enabled && rules->missing.len)
         say_missing(rules->missing, &v);
     span grace = grace_of(r, rules);

@@ -9,10 +9,13 @@
  * effective, its queue's or the server's whenNoPolicy; the job's own, its
  * queue's or the server's backoff and retry limit. About a lease that ran out, rules that name
  * it come first, and then only the job's own limits. While policies are switched on, whoever grants
- * a retry, globalMaxRetries has the last word. */
+ * a retry, globalMaxRetries has the last word.
+ * Where the limits decide, retries after failures of others are free, up to a bound for each
+ * culprit (core/retry.h). */
 
 #include "base/arena.h"
 #include "base/rng.h"
+#include "core/culprit.h"
 #include "core/event.h"
 #include "core/policy.h"
 #include "core/retry.h"
@@ -25,8 +28,9 @@ struct verdict_rules {
     struct str
         missing;     /* policies that the job is meant to have, as "a,b", but that are not there */
     bool only_shown; /* nothing has failed: they are looked at */
-    struct retry_defaults defaults;     /* its queue's, or the server's */
-    enum retry_fallback when_no_policy; /* its queue's, or UNSET */
+    struct retry_defaults defaults;      /* its queue's, or the server's */
+    enum retry_fallback when_no_policy;  /* its queue's, or UNSET */
+    const struct culprit_bounds *bounds; /* of free retries; NULL: none are */
     span avoid_required; /* how long a retry must stay off a node if its policy does not say */
 };
 

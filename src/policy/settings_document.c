@@ -27,9 +27,17 @@ static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *f
     return err_none();
 }
 
-/* In the order of their bits. */
-static const char *const exempt[] = {"defaultBackoff", "leaseExpired", NULL};
-#define EXEMPT "defaultBackoff or leaseExpired"
+/* In the order of their bits: two kinds of retries; then each culprit but the job, by its number.
+ */
+static const char *const exempt[] = {
+    "defaultBackoff", "leaseExpired", "input", "worker", "node",     "cluster", "access",
+    "dependency",     "disruption",   "gang",  "server", "deadline", "unknown", NULL};
+#define EXEMPT                                                                                     \
+    "defaultBackoff, leaseExpired, input, worker, node, cluster, access, dependency, "             \
+    "disruption, gang, server, deadline or unknown"
+_Static_assert(COUNT(exempt) == CULPRIT_COUNT + 1 &&
+                   POLICY_EXEMPT_CULPRIT(CULPRIT_INPUT) == 1u << 2,
+               "each culprit but the job can be exempt");
 
 static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into)
 {
@@ -54,7 +62,7 @@ static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into
 static struct document_node *exempt_tree(unsigned bits, struct arena *a)
 {
     struct document_node *list = document_list(a);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; exempt[i]; i++)
         if (bits & 1u << i)
             document_add(list, "", document_string(a, str_from(exempt[i])));
     return list;

@@ -205,6 +205,10 @@ static const struct option_def table[] = {
          "after how many consecutive runs that ended with their worker lost (its stream broke or "
          "its lease expired) a job is dead, however many retries it has left; 0: never",
      .live = true},
+    {"free-retries", "CULPRIT=COUNT", OPTION_TEXT, AT(free_retries), ENV("FREE_RETRIES"), .def = "",
+     .help = "how many retries after failures that others are to blame for cost a job nothing of "
+             "its retry limit, as in worker=3,cluster=0; those of other culprits remain as in the "
+             "table of docs/culprits.md"},
     {"lease-grace", "DURATION", OPTION_SPAN, AT(lease_grace), ENV("LEASE_GRACE"), .def = "1m",
      .help = "when a server begins to answer, after a start, a take-over or a stop of its process, "
              "leases of jobs last for at least as long as they were granted for, but for this at "
@@ -472,6 +476,10 @@ static struct err check(const struct settings *s, const struct options *o)
     if (fault)
         return err_make(ERR_USAGE, "%s", fault);
     TRY(check_times(s));
+    struct culprit_bounds bounds;
+    struct err free_retries = culprit_bounds_read(str_from(s->free_retries), &bounds);
+    if (free_retries.code != ERR_OK)
+        return err_make(ERR_USAGE, "--free-retries: %s", free_retries.msg);
     struct err names = guard_check_names(s->allowed_hosts);
     if (names.code != ERR_OK)
         return err_make(ERR_USAGE, "--allowed-hosts: %s", names.msg);

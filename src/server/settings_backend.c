@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/settings_backend.h"
 
+#include "base/must.h"
+#include "core/culprit.h"
+
 /* Fewer are read in a tenth of a second. */
 #define INDEX_JOBS_MIN 100000
+
+static struct culprit_bounds bounds_of(const struct settings *set)
+{
+    struct culprit_bounds b = culprit_bounds_default();
+    struct err err = culprit_bounds_read(str_from(set->free_retries), &b);
+    must(err.code == ERR_OK); /* it was checked */
+    return b;
+}
 
 struct backend_settings settings_backend(const struct settings *set)
 {
@@ -14,6 +25,7 @@ struct backend_settings settings_backend(const struct settings *set)
                    .completed_kept_max = (uint64_t)set->completed_kept,
                    .dead_retention = set->retain_dead,
                    .lost_worker_limit = (uint32_t)set->lost_worker_limit,
+                   .bounds = bounds_of(set),
                    .lost_worker_min_held = set->lost_worker_min_held,
                    .gang_wait_max = set->gang_wait_max,
                    .hold_max = set->hold_max,

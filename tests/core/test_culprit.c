@@ -49,6 +49,41 @@ static void every_culprit_has_a_name_and_a_sentence(void **state)
     assert_false(culprit_parse((struct str){0}, &c));
 }
 
+static struct err read_bounds(const char *text, struct culprit_bounds *b)
+{
+    *b = culprit_bounds_default();
+    return culprit_bounds_read(str_from(text), b);
+}
+
+static void bounds_of_free_retries_are_set_by_name(void **state)
+{
+    (void)state;
+    struct culprit_bounds b;
+    assert_int_equal(read_bounds("", &b).code, ERR_OK);
+    assert_int_equal(b.free[CULPRIT_DISRUPTION], 20);
+    assert_int_equal(b.free[CULPRIT_JOB] + b.free[CULPRIT_INPUT] + b.free[CULPRIT_UNKNOWN], 0);
+    assert_int_equal(read_bounds("worker=3,disruption=0", &b).code, ERR_OK);
+    assert_int_equal(b.free[CULPRIT_WORKER], 3);
+    assert_int_equal(b.free[CULPRIT_DISRUPTION], 0);
+    assert_int_equal(b.free[CULPRIT_NODE], 10);
+    static const char *const wrong[][2] = {
+        {"nod=1", "unknown culprit 'nod'; did you mean 'node'?"},
+        {"boss=1", "unknown culprit 'boss'"},
+        {"node", "'node' is not of the form CULPRIT=COUNT"},
+        {"node=1,", NULL},
+        {"node=-1", "'-1' is not a whole number from 0 to 1000000"},
+        {"node=", "'' is not a whole number from 0 to 1000000"},
+        {"job=1", "a job is always charged for its own failures"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct err err = read_bounds(wrong[i][0], &b);
+        if (!wrong[i][1])
+            assert_int_equal(err.code, ERR_OK); /* as other lists with a comma at the end */
+        else
+            assert_string_equal(err.msg, wrong[i][1]);
+    }
+}
+
 /* They are on disk. */
 static void culprits_keep_their_numbers(void **state)
 {
@@ -164,6 +199,7 @@ int main(void)
 #define T(test) cmocka_unit_test_teardown(test, tear_down)
     const struct CMUnitTest tests[] = {
         T(every_culprit_has_a_name_and_a_sentence),
+        T(bounds_of_free_retries_are_set_by_name),
         T(culprits_keep_their_numbers),
         T(what_a_reporter_names_stands),
         T(exceptions_conditions_and_categories_tell),

@@ -327,6 +327,104 @@ static void retries_that_policies_granted_never_count_against_the_jobs_own_limit
     assert_says(decide(), "retry 1 of 1, default backoff");
 }
 
+/* --- free retries --- */
+
+static void charge(enum culprit c)
+{
+    w.rules.policy_count = 0;
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    w.job.retry_limit = 0;
+    w.failure.culprit = c;
+}
+
+static void what_others_did_spends_nothing_of_the_limit_up_to_a_bound(void **state)
+{
+    (void)state;
+    struct culprit_bounds bounds = {.free = {[CULPRIT_DISRUPTION] = 2, [CULPRIT_NODE] = 1}};
+    charge(CULPRIT_DISRUPTION);
+    assert_says(decide(), "dead: no retries are allowed");
+    w.rules.bounds = &bounds;
+    w.job.backoff = (struct curve){CURVE_EXPONENTIAL, {1000}, 2.0, {0}, {60000}};
+    struct verdict v = decide();
+    assert_int_equal(v.ruling.by, DECIDER_CULPRIT);
+    assert_int_equal(v.ruling.count, 1);
+    assert_int_equal(v.ruling.limit, 2);
+    assert_string_equal(v.reason,
+                        "retry 1 of 2 that cost the job nothing (culprit disruption), in 1 s");
+    retry();
+    assert_int_equal(decide().at.ms, NOW.ms + 2000);
+    retry();
+    v = decide();
+    assert_false(v.retry);
+    assert_int_equal(v.ruling.by, DECIDER_RETRY_LIMIT);
+    assert_string_equal(v.reason, "dead: no retries are allowed; all 2 free retries after failures "
+                                  "of culprit disruption are used up");
+    /* Each culprit has a bound of its own, and the job its own limit as ever. */
+    w.failure.culprit = CULPRIT_NODE;
+    retry();
+    assert_says(decide(), "; the only free retry after failures of culprit node is used up");
+    w.failure.culprit = CULPRIT_JOB;
+    w.job.retry_limit = 1;
+    assert_says(decide(), "retry 1 of 1, own backoff, in 1 s");
+    retry();
+    assert_string_equal(decide().reason, "dead: the only retry is used up");
+}
+
+static void final_exceptions_words_of_workers_tasks_and_silent_workers_are_as_ever(void **state)
+{
+    (void)state;
+    struct culprit_bounds bounds = culprit_bounds_default();
+    charge(CULPRIT_WORKER);
+    w.rules.bounds = &bounds;
+    w.request.outcome = OUTCOME_INTERNAL_ERROR;
+    assert_string_equal(decide().reason, "dead: internal-error");
+    w.request.outcome = OUTCOME_FAILED;
+    w.request.kill = true;
+    assert_string_equal(decide().reason, "dead: killed by the worker");
+    w.request.kill = false;
+    assert_true(decide().retry);
+    w.job.type = STR(JOB_TYPE_TASK);
+    w.job.options.alias = STR("a");
+    assert_string_equal(decide().reason, "dead: no retries are allowed");
+    w.job.type = STR("t");
+    expire();
+    assert_string_equal(decide().reason, "dead: the lease ran out and no retries are allowed");
+    w.failure.culprit = CULPRIT_SERVER;
+    assert_string_equal(decide().reason,
+                        "retry 1 of 20 that cost the job nothing (culprit server), at once");
+    w.request.outcome = OUTCOME_FAILED;
+    w.job.options.when_no_policy = RETRY_FALLBACK_FAIL;
+    assert_false(decide().retry);
+}
+
+static void a_culprit_can_be_exempt_from_the_maximum_whoever_retries(void **state)
+{
+    (void)state;
+    struct culprit_bounds bounds = culprit_bounds_default();
+    w.settings.global_max_retries = 2;
+    w.failure.condition = CONDITION_EVICTED;
+    w.failure.culprit = CULPRIT_DISRUPTION;
+    retry(); /* by the rule */
+    charge(CULPRIT_DISRUPTION);
+    w.rules.bounds = &bounds;
+    retry();
+    assert_says(decide(), "dead: 2 retries in all, as many as globalMaxRetries allows");
+    w.settings.exempt = POLICY_EXEMPT_CULPRIT(CULPRIT_DISRUPTION);
+    retry();
+    w.rules.policy_count = 1;
+    w.rule.retry_limit = 10;
+    retry();
+    assert_true(decide().retry);
+    /* None of these four count for others either. */
+    w.rules.policy_count = 0;
+    w.failure.culprit = CULPRIT_NODE;
+    retry();
+    retry();
+    assert_says(decide(), "dead: 2 retries in all");
+    w.settings.exempt = 0;
+    assert_says(decide(), "dead: 6 retries in all, and globalMaxRetries now allows 2");
+}
+
 /* --- expired leases --- */
 
 static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
@@ -460,6 +558,9 @@ int main(void)
         T(zero_stops_every_retry),
         T(what_is_exempt_is_neither_stopped_nor_counted),
         T(retries_that_policies_granted_never_count_against_the_jobs_own_limit),
+        T(what_others_did_spends_nothing_of_the_limit_up_to_a_bound),
+        T(final_exceptions_words_of_workers_tasks_and_silent_workers_are_as_ever),
+        T(a_culprit_can_be_exempt_from_the_maximum_whoever_retries),
         T(only_a_rule_that_names_it_judges_an_expired_lease),
         T(the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace),
         T(what_was_forgiven_does_not_count_towards_the_maximum),

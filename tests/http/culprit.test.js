@@ -168,3 +168,88 @@ describe('the culprit of a run that a stop of the server cut off', () => {
         }
     });
 });
+
+describe('a failure that others are to blame for', () => {
+    const backoff = { exponent: 0, base_ms: 0, jitter_ms: 0 };
+    const report = (server, job, fields) => server.post(`/jobs/${job.id}/failure`,
+        { message: 'it broke', token: job.token, ...fields });
+    async function claimFail(server, queue, id, fields) {
+        const job = await server.claimOne(queue, { wait_ms: 20000 });
+        assert.equal(job.id, id);
+        const res = await report(server, job, fields);
+        assert.equal(res.status, 200, res.text);
+        return (await server.runs(id)).at(-1).reason;
+    }
+
+    it('is_retried_for_free_up_to_a_bound_over_restarts', async () => {
+        const server = new Server({ args: ['--free-retries', 'disruption=2,cluster=1'] });
+        try {
+            await server.start();
+            const queue = queueName();
+            const { id } = await server.enqueue({ queue, retry_limit: 0, backoff });
+            const preempted = { condition: 'Preempted', grace_period_ms: 0 };
+            assert.match(await claimFail(server, queue, id, preempted),
+                /^retry 1 of 2 that cost the job nothing \(culprit disruption\), in /);
+            await server.signal('SIGKILL');
+            await server.start();
+            assert.match(await claimFail(server, queue, id, { exit_code: 143 }),
+                /^retry 2 of 2 that cost the job nothing \(culprit disruption\), in /);
+            assert.match(await claimFail(server, queue, id, { condition: 'Unschedulable' }),
+                /^retry 1 of 1 that cost the job nothing \(culprit cluster\), in /);
+            assert.equal(await claimFail(server, queue, id, preempted),
+                'dead: no retries are allowed; all 2 free retries after failures of culprit ' +
+                'disruption are used up');
+            const told = (await server.history(`&job=${id}`)).filter((e) => e.decided_by);
+            assert.deepEqual(told.map((e) => [e.decided_by, e.count, e.limit]),
+                [['culprit', 1, 2], ['culprit', 2, 2], ['culprit', 1, 1], ['retry_limit', 0, 0]]);
+            assert.equal((await server.post(`/jobs/${id}/retry`)).status, 200);
+            assert.match(await claimFail(server, queue, id, preempted), /^retry 1 of 2 that cost/);
+        } finally {
+            await server.clean();
+        }
+    });
+
+    it('is_charged_where_the_job_is_to_blame_and_by_the_old_bounds', async () => {
+        const server = new Server({ args: ['--free-retries', 'disruption=0'] });
+        try {
+            await server.start();
+            for (const fields of [{ exit_code: 1 }, { exit_code: 143 }, { culprit: 'unknown' },
+                { culprit: 'dependency' }, { culprit: 'input' }, { culprit: 'deadline' }]) {
+                const queue = queueName();
+                const { id } = await server.enqueue({ queue, retry_limit: 0, backoff });
+                assert.equal(await claimFail(server, queue, id, fields),
+                    'dead: no retries are allowed', JSON.stringify(fields));
+            }
+        } finally {
+            await server.clean();
+        }
+    });
+});
+
+describe('the bounds of free retries', () => {
+    it('name_the_culprit_that_was_meant', async () => {
+        const typo = await run(['serve', '--free-retries', 'nod=1']);
+        assert.match(typo.stderr, /--free-retries: unknown culprit 'nod'; did you mean 'node'\?/);
+    });
+});
+
+describe('the maximum of retries', () => {
+    const server = useServer();
+    it('does_not_concern_culprits_that_are_exempt', async () => {
+        const queue = queueName();
+        const set = (body) => server.put('/settings/retry', body);
+        const wrong = await set({ globalMaxRetriesExempt: ['job'] });
+        assertError(wrong, 400, 'bad_value', /disruption/);
+        const res = await set({ enabled: true, whenNoPolicy: 'default', globalMaxRetries: 1,
+            globalMaxRetriesExempt: ['disruption'] });
+        assert.deepEqual(res.json.globalMaxRetriesExempt, ['disruption'], res.text);
+        const { id } = await server.enqueue({ queue,
+            backoff: { exponent: 0, base_ms: 0, jitter_ms: 0 } });
+        for (const [exit_code, status] of [[143, 'retry 1'], [143, 'retry 2'], [1, 'retry 1 of 25'],
+            [143, 'retry 3'], [1, 'dead: 1 retry in all']]) {
+            const job = await server.claimOne(queue, { wait_ms: 20000 });
+            await server.post(`/jobs/${id}/failure`, { message: 'm', token: job.token, exit_code });
+            assert.ok((await server.runs(id)).at(-1).reason.startsWith(status), status);
+        }
+    });
+});
