@@ -5,6 +5,7 @@
 #include "api/api_routes.h"
 #include "api/api_words.h"
 #include "base/quantity.h"
+#include "core/culprit_ledger.h"
 #include "core/depend.h"
 #include "core/tally.h"
 
@@ -43,6 +44,7 @@ void api_encode_names(struct buf *b, struct str names)
 JOB_IS(has_error, job->error.len || job->error_type.len)
 JOB_IS(has_progress, job->has_progress)
 JOB_IS(has_counts, job->state.extras.retry_counts.len != 0)
+JOB_IS(has_free, job->state.extras.culprit_counts.len != 0)
 JOB_IS(has_grace, job->state.extras.grace_token != 0)
 JOB_IS(has_ended_grace, job->state.extras.terminated_at.ms != 0)
 JOB_IS(is_blocked, job->state.status == STATUS_BLOCKED)
@@ -99,6 +101,13 @@ static void write_counts(struct buf *b, const void *job)
         shape_write(b, &api_retry_count_shape, &t, SHAPE_AS_IT_IS);
     }
     buf_byte(b, ']');
+}
+
+static void write_free(struct buf *b, const void *job)
+{
+    struct culprit_ledger l =
+        culprit_ledger_read(((const struct job *)job)->state.extras.culprit_counts);
+    buf_int(b, culprit_ledger_free(&l));
 }
 
 static void write_newest_run(struct buf *b, const void *job)

@@ -16,6 +16,8 @@
 const char *culprit_name(enum culprit c);
 /* What it means, as a sentence. */
 const char *culprit_sentence(enum culprit c);
+/* The one with that name; false if there is none. */
+bool culprit_parse(struct str name, enum culprit *c);
 /* So many retries of a job after failures of each culprit cost nothing of its own retry limit. */
 struct culprit_bounds {
     uint32_t free[CULPRIT_COUNT];
@@ -26,8 +28,6 @@ struct culprit_bounds culprit_bounds_default(void);
 NODISCARD struct err culprit_bounds_read(struct str text, struct culprit_bounds *b);
 /* The culprit whose name may have been meant; empty if none is near. */
 struct str culprit_closest(struct str name);
-
-bool culprit_parse(struct str name, enum culprit *c);
 
 /* Completes a failure that was reported, or that a lease which ran out stands for: culprit and
  * culprit_evidence. What its reporter named stands; else, in this order: an exception, a condition,

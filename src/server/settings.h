@@ -67,7 +67,7 @@ struct settings {
     uint64_t undo_max_bytes;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
-    const char *free_retries; /* as culprit_bounds_read takes it */
+    const char *free_retries;  /* as culprit_bounds_read takes it */
     span lost_worker_min_held;
     span gang_wait_max;
     span hold_max;         /* 0: for ever */

@@ -209,15 +209,15 @@ static void what_policies_granted_is_no_part_of_the_limit(void **state)
     (void)state;
     struct job job = job_with(1, 5);
     struct retry_request r = EXPIRED;
-    r.by_policies = 5;
+    r.uncharged = 5;
     struct retry_verdict v = decide(&job, r);
     assert_true(v.retry);
     assert_string_equal(v.reason, "retry 1 of 1, the lease ran out, at once");
-    r.by_policies = 4;
+    r.uncharged = 4;
     v = decide(&job, r);
     assert_false(v.retry);
     assert_string_equal(v.reason, "dead: the lease ran out and the only retry is used up");
-    r.by_policies = 9; /* more than there were attempts: a foreign record */
+    r.uncharged = 9; /* more than there were attempts: a foreign record */
     assert_true(decide(&job, r).retry);
 }
 

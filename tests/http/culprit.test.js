@@ -199,6 +199,8 @@ describe('a failure that others are to blame for', () => {
             assert.equal(await claimFail(server, queue, id, preempted),
                 'dead: no retries are allowed; all 2 free retries after failures of culprit ' +
                 'disruption are used up');
+            const { attempts, free_retries } = await server.job(id);
+            assert.deepEqual([attempts, free_retries], [4, 3]);
             const told = (await server.history(`&job=${id}`)).filter((e) => e.decided_by);
             assert.deepEqual(told.map((e) => [e.decided_by, e.count, e.limit]),
                 [['culprit', 1, 2], ['culprit', 2, 2], ['culprit', 1, 1], ['retry_limit', 0, 0]]);
@@ -237,7 +239,7 @@ describe('the maximum of retries', () => {
     const server = useServer();
     it('does_not_concern_culprits_that_are_exempt', async () => {
         const queue = queueName();
-        const set = (body) => server.put('/settings/retry', body);
+        const set = (body) => server.request('PUT', '/settings/retry', body);
         const wrong = await set({ globalMaxRetriesExempt: ['job'] });
         assertError(wrong, 400, 'bad_value', /disruption/);
         const res = await set({ enabled: true, whenNoPolicy: 'default', globalMaxRetries: 1,

@@ -66,12 +66,12 @@ describe('when_no_policy', () => {
     });
 
     it('leaves_its_retries_to_exceptions', async () => {
-        const shutdown = { exception: 'worker-shutdown' };
-        const job = await failed({ when_no_policy: 'fail' }, shutdown);
+        const another = { exception: 'intermittent-task' };
+        const job = await failed({ when_no_policy: 'fail' }, another);
         assert.equal(job.status, 'ready');
         await server.claimOne(job.queue);
-        const res = await server.post(`/jobs/${job.id}/failure`, { message: 'm', ...shutdown });
-        assert.equal(res.json.resolution, 'worker-shutdown');
+        const res = await server.post(`/jobs/${job.id}/failure`, { message: 'm', ...another });
+        assert.equal(res.json.resolution, 'intermittent-task');
         const final = await failed({ when_no_policy: 'fail' }, { exception: 'malformed-payload' });
         assert.equal(final.resolution, 'malformed-payload');
     });

@@ -435,10 +435,11 @@ describe('a job with retry policies', () => {
         });
         await attach(server, all, ['everything']);
         await change(server, { enabled: false, globalMaxRetries: 0, defaultPolicyName: 'everything' });
-        const fields = { backoff: { base_ms: 0, exponent: 0, jitter_ms: 0 }, retry_limit: 3,
+        const fields = { backoff: { base_ms: 0, exponent: 0, jitter_ms: 0 }, retry_limit: 2,
             resources: { memory: '1Gi' } };
         const reports = [{ exit_code: 7 }, { condition: 'OOMKilled', node: 'n1' },
-            { condition: 'Evicted', node: 'n1' }, { condition: 'Preempted', node: 'n1' }];
+            { condition: 'Evicted', node: 'n1' }, { condition: 'Preempted', node: 'n1', grace_period_ms: 0 },
+            { exit_code: 8 }];
         // All that is told of a job and its runs, but for what differs between any two jobs. That both
         // name the same policy, once, is part of it.
         async function story(queue, more) {
@@ -457,7 +458,7 @@ describe('a job with retry policies', () => {
             [story(none), story(all, { retry_policies: ['everything'] })]);
         assert.equal(plain.at(-1).status, 'dead');
         assert.match(plain.at(-1).reason,
-            /^dead: all 3 retries are used up; policy everything would have said Fail, but policies are off$/);
+            /^dead: all 2 retries are used up; policy everything would have said Fail, but policies are off$/);
         assert.deepEqual(other, plain);
         await change(server, { enabled: true, globalMaxRetries: 20, defaultPolicyName: null });
     });

@@ -10,12 +10,12 @@ const { assertError, queueName, useServer } = require('./harness');
 const backoff = (ms) => ({ base_ms: ms - 1000, exponent: 1, jitter_ms: 0 });
 
 // A job whose run 0 was preempted just now, with its token.
-async function preempted(server, grace, fields = {}) {
+async function preempted(server, grace, fields = {}, more = {}) {
     const queue = queueName();
     await server.enqueue({ queue, ...fields });
     const { id, token } = await server.claimOne(queue);
     const res = await server.post(`/jobs/${id}/failure`, {
-        token, message: 'preempted', condition: 'Preempted', grace_period_ms: grace,
+        token, message: 'preempted', condition: 'Preempted', grace_period_ms: grace, ...more,
     });
     assert.equal(res.status, 200, res.text);
     return { queue, id, token, job: res.json };
@@ -34,7 +34,7 @@ describe('a preempted run', () => {
             run: 0, until: job.ready_at, backoff_until: job.failed_at + 60000,
         });
         assert.match(job.reason,
-            /^retry 1 of 25, own backoff, in 1 min, but not before the preempted run has ended /);
+            /^retry 1 of 20 that cost the job nothing \(culprit disruption\), in 1 min, but not before the preempted run has ended /);
         const [run] = await server.runs(id);
         assert.equal(run.grace_ends_at, job.ready_at);
         assert.equal(run.retry_at, job.ready_at);
@@ -90,7 +90,7 @@ describe('a preempted run', () => {
     });
 
     it('is_not_waited_for_if_the_job_is_dead', async () => {
-        const { id, token, job } = await preempted(server, 3600000, { retry_limit: 0 });
+        const { id, token, job } = await preempted(server, 3600000, {}, { kill: true });
         assert.equal(job.status, 'dead');
         assert.equal(job.grace, undefined);
         assertError(await terminated(server, id, { run: 0, token }), 409, 'stale_token');

@@ -824,11 +824,16 @@ describe('an exception', () => {
         const { id, queue } = await claimNew(server, { retry_limit: 1 });
         const job = await fail(server, id, { exception: 'worker-shutdown' });
         assert.equal(job.status, 'ready');
+        assert.match(job.reason, /^retry 1 of 20 that cost the job nothing/);
+        await server.claimOne(queue);
+        const charged = await fail(server, id, { exception: 'intermittent-task' });
+        assert.deepEqual([charged.status, charged.reason],
+            ['ready', 'retry 1 of 1, intermittent-task, at once']);
         await server.claimOne(queue);
         const dead = await fail(server, id, { exception: 'intermittent-task' });
         assert.deepEqual([dead.status, dead.resolution], ['dead', 'intermittent-task']);
         assert.deepEqual((await server.runs(id)).map((run) => run.outcome),
-            ['worker-shutdown', 'intermittent-task']);
+            ['worker-shutdown', 'intermittent-task', 'intermittent-task']);
     });
 
     it('that_is_final_kills_the_job_which_says_why', async () => {

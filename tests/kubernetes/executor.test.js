@@ -69,7 +69,8 @@ describe('a job becomes a pod', () => {
     });
 
     it('that_is_evicted', async () => {
-        const { id } = await bed.enqueue(executor, pod(['running', 'evicted']), { retry_limit: 0 });
+        const { id } = await bed.enqueue(executor, pod(['running', 'evicted']),
+            { when_no_policy: 'fail' });
         await bed.status(id, 'dead');
         assert.equal((await bed.run(id)).condition, 'Evicted');
     });

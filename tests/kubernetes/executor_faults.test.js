@@ -76,7 +76,7 @@ describe('a cluster whose clock is an hour off', { skip: onlyDouble }, () => {
                 const good = await bed.enqueue(executor,
                     pod(['unschedulable', { do: 'running', after: 800 }, 'succeeded']));
                 const bad = await bed.enqueue(executor, pod(['unschedulable', 'pause']),
-                    { retry_limit: 0 });
+                    { when_no_policy: 'fail' });
                 await bed.status(good.id, 'completed');
                 await bed.status(bad.id, 'dead');
                 const run = await bed.run(bad.id);

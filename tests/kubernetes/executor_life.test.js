@@ -92,7 +92,7 @@ describe('a pod that something happens to', () => {
 
     it('that_finds_no_node_in_time_is_unschedulable_and_gone', async () => {
         const { id } = await bed.enqueue(executor, pod(['unschedulable', 'pause']),
-            { retry_limit: 0 });
+            { when_no_policy: 'fail' });
         await bed.status(id, 'dead');
         const run = await bed.run(id);
         assert.equal(run.condition, 'Unschedulable');

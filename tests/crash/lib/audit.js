@@ -4,7 +4,7 @@
 // The server's state against the ledger, while no client is at work: only deadlines (a
 // delay or a lease that ends) may change anything meanwhile.
 
-const { OUTCOME, reports, mayBeDeleted, mayBeGone } = require('./ledger.js');
+const { OUTCOME, charged, reports, mayBeDeleted, mayBeGone } = require('./ledger.js');
 const { QUERY } = require('./queues.js');
 
 /* While no client is at work nothing is on its way: whatever is handed out later is wrong. */
@@ -57,7 +57,7 @@ function checkPresent(ledger, job, body) {
   if (end && end.how === 'deleted') ledger.fail(job, `is there, ${body.status}, though deleted`);
   else if (end && !end.kept) ledger.fail(job, `is there, ${body.status}, though ${end.how}`);
   else if (end && end.how !== body.status) ledger.fail(job, `is ${body.status}, was ${end.how}`);
-  if (body.attempts > job.spec.retry_limit + 1) ledger.fail(job, `${body.attempts} attempts`);
+  if (charged(body) > job.spec.retry_limit + 1) ledger.fail(job, `${body.attempts} attempts`);
   if (body.attempts < job.failures || body.attempts < job.attempts)
     ledger.fail(job, `${body.attempts} attempts; there were ${job.attempts}`);
   job.attempts = body.attempts;
@@ -68,7 +68,7 @@ function checkPresent(ledger, job, body) {
     else ledger.end(job, 'completed', NO_RUN, true);
   } else if (body.status === 'dead') {
     const killed = reports(job, 'failure').some((r) => r.kill);
-    const usedUp = body.attempts === job.spec.retry_limit + 1;
+    const usedUp = charged(body) === job.spec.retry_limit + 1;
     if (!killed && !usedUp && body.resolution !== 'poison')
       ledger.fail(job, `is dead after ${body.attempts} attempts: ${body.reason}`);
     ledger.end(job, 'dead', NO_RUN, true);

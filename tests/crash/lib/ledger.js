@@ -12,6 +12,9 @@ const OUTCOME = { success: 'completed', failure: 'failed', release: 'returned' }
 /** And how its job ends by it. */
 const ENDS = { success: 'completed', failure: 'dead' };
 
+/** The attempts that count towards the retry limit: not those that others were to blame for. */
+const charged = (body) => body.attempts - (body.free_retries ?? 0);
+
 class Ledger {
   constructor() {
     this.jobs = []; // every job that was sent
@@ -147,7 +150,7 @@ class Ledger {
     for (const run of job.runs.values())
       if (run.token === body.token)
         this.fail(job, `runs ${run.index} and ${body.run} share a token`);
-    if (body.attempts > job.spec.retry_limit)
+    if (charged(body) > job.spec.retry_limit)
       this.fail(job, `handed out after ${body.attempts} attempts`);
     const failed = [...job.runs.values()].filter((r) => r.index < body.run && acked(r, 'failure'));
     if (body.attempts < failed.length)
@@ -264,9 +267,9 @@ class Ledger {
     job.attempts = Math.max(job.attempts, body.attempts);
     this.note(job, `now ${body.status} after ${body.attempts} attempts: ${body.reason}`);
     const before = [...job.runs.values()].filter((r) => r.index <= index && acked(r, 'failure'));
-    if (body.attempts < before.length || body.attempts > job.spec.retry_limit + 1)
+    if (body.attempts < before.length || charged(body) > job.spec.retry_limit + 1)
       this.fail(job, `${body.attempts} attempts after ${before.length} acknowledged failures`);
-    const exhausted = report.kill || body.attempts === job.spec.retry_limit + 1;
+    const exhausted = report.kill || charged(body) === job.spec.retry_limit + 1;
     if (exhausted !== (body.status === 'dead')) this.fail(job, `is ${body.status} after a failure`);
     if (body.status === 'dead') this.end(job, 'dead', index, true);
   }
@@ -327,4 +330,4 @@ function mayBeGone(job) {
   );
 }
 
-module.exports = { Ledger, OUTCOME, reports, mayBeDeleted, mayBeGone };
+module.exports = { Ledger, OUTCOME, charged, reports, mayBeDeleted, mayBeGone };
