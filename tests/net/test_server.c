@@ -555,7 +555,7 @@ static void an_answer_to_a_peer_that_has_gone_is_lost(void **state)
     struct outcome o = {0};
     fixture_serve(f);
     hold_one(f, &c);
-    http_on_gone(f->held[0], NULL, NULL);
+    reset(&c);
     client_close(f, &c);
     AWAIT(f, http_is_gone(f->held[0]));
     answer_noted(f->held[0], &o);
