@@ -101,6 +101,7 @@ static void put_run(void *ctx, struct id id, const struct run *run)
     copy->failure.message = arena_copy(&r->strings, run->failure.message);
     copy->failure.error_type = arena_copy(&r->strings, run->failure.error_type);
     copy->failure.backtrace = arena_copy(&r->strings, run->failure.backtrace);
+    copy->failure.culprit_evidence = arena_copy(&r->strings, run->failure.culprit_evidence);
 }
 
 static void put_note(void *ctx, struct id id, enum note_kind kind, const struct note *note)
