@@ -343,11 +343,24 @@ const struct policy_settings_view *policies_settings_read(const struct policies 
     return v;
 }
 
+static struct standing_source source_of_warnings(const struct policies *p)
+{
+    return (struct standing_source){p->policies, p->categories, &p->settings, !has_default(p),
+                                    p->version};
+}
+
 const struct standing *policies_standing(const struct policies *p)
 {
-    standing_find(p->standing, &(struct standing_source){p->policies, p->categories, &p->settings,
-                                                         !has_default(p), p->version});
+    const struct standing_source from = source_of_warnings(p);
+    standing_find(p->standing, &from);
     return p->standing;
+}
+
+void policies_standing_of(const struct policies *p, bool categories, struct str name,
+                          struct standing *s)
+{
+    const struct standing_source from = source_of_warnings(p);
+    standing_find_one(s, &from, categories, name);
 }
 
 static bool begins_with(struct str s, struct str prefix)

@@ -96,6 +96,9 @@ const struct policy_settings_view *policies_settings_read(const struct policies 
 
 /* What stands of all of these and was most likely not meant. Valid until the next change. */
 const struct standing *policies_standing(const struct policies *p);
+/* The same of one retry policy, or of the failure categories of that name (standing_find_one). */
+void policies_standing_of(const struct policies *p, bool categories, struct str name,
+                          struct standing *s);
 
 /* ERR_UNPROCESSABLE unless all of "a,b" exist. */
 NODISCARD struct err policies_check_names(const struct policies *p, struct str names);

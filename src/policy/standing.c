@@ -51,21 +51,36 @@ static void add_texts(struct standing *s, const char *kind, struct str name,
                                  : STR("there is more of this kind"));
 }
 
-static void find_documents(struct standing *s, const struct standing_source *from,
-                           const struct shelf *shelf, const char *kind)
+/* doc: NULL if it cannot be read. */
+static void find_document(struct standing *s, const struct standing_source *from, bool categories,
+                          struct str name, const void *doc)
 {
-    for (size_t i = 0; i < shelf_count(shelf); i++) {
-        const void *doc = shelf_at(shelf, i);
-        struct str name = arena_copy(&s->memory, shelf_name_at(shelf, i));
-        struct arena scratch = {0};
-        if (!doc)
-            add(s, kind, name, STR("it cannot be read any more, and counts as absent"));
-        else if (shelf == from->policies)
-            add_texts(s, kind, name, policy_warning_standing(doc, from->settings, &scratch));
-        else
-            add_texts(s, kind, name, ((const struct category_document *)doc)->warnings);
-        arena_fini(&scratch);
-    }
+    const char *kind = categories ? "failure categories" : "retry policy";
+    struct arena scratch = {0};
+    name = arena_copy(&s->memory, name);
+    if (!doc)
+        add(s, kind, name, STR("it cannot be read any more, and counts as absent"));
+    else if (categories)
+        add_texts(s, kind, name, ((const struct category_document *)doc)->warnings);
+    else
+        add_texts(s, kind, name, policy_warning_standing(doc, from->settings, &scratch));
+    arena_fini(&scratch);
+}
+
+static void find_documents(struct standing *s, const struct standing_source *from, bool categories)
+{
+    const struct shelf *shelf = categories ? from->categories : from->policies;
+    for (size_t i = 0; i < shelf_count(shelf); i++)
+        find_document(s, from, categories, shelf_name_at(shelf, i), shelf_at(shelf, i));
+}
+
+void standing_find_one(struct standing *s, const struct standing_source *from, bool categories,
+                       struct str name)
+{
+    const struct shelf *shelf = categories ? from->categories : from->policies;
+    *s = (struct standing){0};
+    if (shelf_has(shelf, name))
+        find_document(s, from, categories, name, shelf_get(shelf, name));
 }
 
 void standing_find(struct standing *s, const struct standing_source *from)
@@ -77,43 +92,14 @@ void standing_find(struct standing *s, const struct standing_source *from)
     *s = (struct standing){
         .memory = s->memory, .found = true, .version = from->version, .documents = documents};
     find_settings(s, from);
-    s->policies = s->count;
-    find_documents(s, from, from->policies, "retry policy");
-    s->categories = s->count;
-    find_documents(s, from, from->categories, "failure categories");
+    find_documents(s, from, false);
+    find_documents(s, from, true);
 }
 
 void standing_fini(struct standing *s)
 {
     arena_fini(&s->memory);
     *s = (struct standing){0};
-}
-
-/* The warnings about that document between two places of the list. */
-static struct standing_warnings find_named(const struct standing *s, size_t begin, size_t end,
-                                           struct str name)
-{
-    size_t low = begin, high = end, n = 0;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (str_cmp(s->list[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low + n < end && str_eq(s->list[low + n].name, name))
-        n++;
-    return (struct standing_warnings){n ? &s->list[low] : NULL, n, n};
-}
-
-struct standing_warnings standing_of_policy(const struct standing *s, struct str name)
-{
-    return find_named(s, s->policies, s->categories, name);
-}
-
-struct standing_warnings standing_of_categories(const struct standing *s, struct str name)
-{
-    return find_named(s, s->categories, s->count, name);
 }
 
 void standing_write(struct buf *b, const struct standing_warning *w, bool named)
@@ -167,16 +153,17 @@ static void add_own(struct texts *t, const struct standing_judged *of,
 size_t standing_judging(const struct policies *p, const struct standing_judged *of, struct arena *a,
                         struct str **texts)
 {
-    const struct standing *s = policies_standing(p);
     struct str of_queue = policies_queue_names(p, of->queue);
     struct verdict_rules rules = {0};
     struct texts t = {.arena = a};
     policies_effective(p, of->queue, of->added, a, &rules);
     add_own(&t, of, &rules, of_queue.len ? of_queue : of->added);
     for (size_t i = 0; i < rules.policy_count; i++) {
-        struct standing_warnings w = standing_of_policy(s, rules.policies[i]->name);
-        for (size_t j = 0; j < w.count; j++)
-            add_text(&t, &w.list[j]);
+        struct standing one;
+        policies_standing_of(p, false, rules.policies[i]->name, &one);
+        for (size_t j = 0; j < one.count; j++)
+            add_text(&t, &one.list[j]);
+        standing_fini(&one);
     }
     *texts = t.at;
     return t.count;

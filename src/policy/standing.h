@@ -3,8 +3,8 @@
 #define POLICY_STANDING_H
 
 /* All that is valid in the stored retry policies, failure categories and retry settings, and most
- * likely not meant. It is found once after each change and kept, so that the views that show it,
- * health among them, cost nothing. In memory only. */
+ * likely not meant. It is found once after each change and kept, so that health, which shows it,
+ * costs nothing. In memory only. */
 
 #include "base/arena.h"
 #include "core/policy.h"
@@ -16,7 +16,6 @@ struct standing {
     struct arena memory;
     struct standing_warning *list; /* the settings', then policies' and categories', by name */
     size_t count, cap;
-    size_t policies, categories; /* where each of these begin */
     bool found;
     uint64_t version; /* what it was found for */
     size_t documents;
@@ -31,11 +30,10 @@ struct standing_source {
 
 /* Finds the warnings unless they are known already. */
 void standing_find(struct standing *s, const struct standing_source *from);
+/* Those about one document, without a look at the others; then s is to be ended. */
+void standing_find_one(struct standing *s, const struct standing_source *from, bool categories,
+                       struct str name);
 void standing_fini(struct standing *s);
-
-/* The warnings about the retry policy, or about the failure categories, of that name. */
-struct standing_warnings standing_of_policy(const struct standing *s, struct str name);
-struct standing_warnings standing_of_categories(const struct standing *s, struct str name);
 
 /* In one sentence; named: with the name of the document. */
 void standing_write(struct buf *b, const struct standing_warning *w, bool named);

@@ -319,7 +319,7 @@ describe('a stored document that this version cannot read',
 
         // As if the queue had no policy.
         const alone = await failNew(server, { exit_code: 74 }, { queue, retry_limit: 1 });
-        assert.match(alone.reason, /^retry 1 of 1, default backoff, .*; retry policy future is missing$/);
+        assert.match(alone.reason, /^retry 1 of 10 that cost the job nothing \(culprit node\), .*; retry policy future is missing$/);
         assert.equal((await newestRun(server, alone.id)).category, undefined);
         const beside = await failNew(server, {}, { queue: mixed, retry_limit: 1 });
         assert.match(beside.reason, /policy sound says Fail/);

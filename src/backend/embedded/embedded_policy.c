@@ -116,13 +116,17 @@ struct standing_warnings embedded_policy_warnings(struct embedded *b, struct sta
     return (struct standing_warnings){list, n, of.total};
 }
 
-static void show_warnings(struct embedded *b, struct reply *r,
-                          struct standing_warnings (*of)(const struct standing *, struct str))
+/* Of all documents, or of the one that is read. */
+static void show_warnings(struct embedded *b, struct reply *r, bool categories)
 {
-    const struct standing *s = policies_standing(b->policies);
-    for (size_t i = 0; i < r->count; i++)
-        r->resources[i].warnings =
-            embedded_policy_warnings(b, of(s, r->resources[i].name), SIZE_MAX);
+    for (size_t i = 0; i < r->count; i++) {
+        struct resource_view *view = &r->resources[i];
+        struct standing one;
+        policies_standing_of(b->policies, categories, view->name, &one);
+        const struct standing_warnings of = {one.list, one.count, one.count};
+        view->warnings = embedded_policy_warnings(b, of, SIZE_MAX);
+        standing_fini(&one);
+    }
 }
 
 void embedded_policy_put(struct embedded *b, const struct command *c, struct reply *r)
@@ -138,7 +142,7 @@ void embedded_policy_read(struct embedded *b, const struct command *c, struct re
     struct err err =
         policies_read(b->policies, c->resource.name, &b->building->arena, &r->resources, &n);
     show(b, r, err, n);
-    show_warnings(b, r, standing_of_policy);
+    show_warnings(b, r, false);
 }
 
 void embedded_policy_remove(struct embedded *b, const struct command *c, struct reply *r)
@@ -158,7 +162,7 @@ void embedded_categories_read(struct embedded *b, const struct command *c, struc
     struct err err = policies_categories_read(b->policies, c->resource.name, &b->building->arena,
                                               &r->resources, &n);
     show(b, r, err, n);
-    show_warnings(b, r, standing_of_categories);
+    show_warnings(b, r, true);
 }
 
 void embedded_categories_remove(struct embedded *b, const struct command *c, struct reply *r)
