@@ -595,12 +595,13 @@ static bool has_field(const struct outcome_of *o, const char *name)
     return false;
 }
 
-/* A member of another outcome would be without effect. The first two rows are of all. */
+/* A member of another outcome would be without effect. The first two rows are of all. What a report
+ * lacks or has too much for its outcome is the fault of this report alone: no schema says it. */
 static struct err check_given(const struct outcome_of *o, uint64_t given)
 {
     for (size_t i = 2; i < COUNT(any_table); i++)
         if (given & (uint64_t)1 << i && !has_field(o, any_table[i].name))
-            return err_make(ERR_UNKNOWN_FIELD, "%s: not with the outcome '%s'", any_table[i].name,
+            return err_make(ERR_UNPROCESSABLE, "%s: not with the outcome '%s'", any_table[i].name,
                             o->word);
     return err_none();
 }
@@ -609,14 +610,14 @@ static struct err check_any(const struct api *a, struct arena *arena, enum comma
                             struct any_body *f)
 {
     if (kind == CMD_FAIL && !f->said.report.failure.message.at)
-        return err_make(ERR_MISSING_FIELD, "message is required");
+        return err_make(ERR_UNPROCESSABLE, "message is required");
     TRY(check_failure(a, arena, &f->said));
     TRY(api_check_lease(f->lease));
     TRY(api_decode_news(a, arena, &f->said.left));
     if (kind == CMD_PROGRESS && !has_news(&f->said.left.news))
-        return err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
+        return err_make(ERR_UNPROCESSABLE, "progress or checkpoint is required");
     if (instant_is_set(f->ready_at) && f->delay.ms >= 0)
-        return err_make(ERR_BAD_VALUE, "ready_at and delay_ms exclude each other");
+        return err_make(ERR_UNPROCESSABLE, "ready_at and delay_ms exclude each other");
     return err_none();
 }
 

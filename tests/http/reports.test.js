@@ -101,17 +101,28 @@ describe('reports of many runs', () => {
         await bad([of(a, 'success'), { id: a.id, token: a.token }], 'missing_field', /reports\[1\]: outcome/);
         await bad([of(a, 'success'), of(a, 'done')], 'bad_value', /reports\[1\]: outcome.*not 'done'/);
         await bad([of({ id: 'x', token: a.token }, 'success')], 'bad_id', /reports\[0\]/);
-        await bad([of(a, 'failure')], 'missing_field', /message/);
-        await bad([of(a, 'progress')], 'missing_field', /progress or checkpoint/);
-        await bad([of(a, 'success', { message: 'm' })], 'unknown_field', /message: not with the outcome 'success'/);
         await bad([of(a, 'renew', { lease_ms: 1 })], 'bad_value', /lease_ms/);
-        await bad([of(a, 'release', { ready_at: 1, delay_ms: 1 })], 'bad_value', /exclude/);
         await bad([of(a, 'success', { reslut: 1 })], 'unknown_field', /did you mean 'result'/);
         await bad([of(a, 'success', { token: 'x' })], 'bad_value', /token/);
         assert.equal(await status(a), 'in_flight', 'nothing is partly applied');
         const many = Array.from({ length: 10_001 }, () => of(a, 'renew'));
         await bad(many, 'too_many', /at most 10000/);
         assert.equal((await send([of(a, 'success', { message: null })])).status, 200, 'null is as absent');
+    });
+
+    it('are_refused_one_by_one_for_what_does_not_go_with_their_outcome', async () => {
+        const [a, b] = await claimMany(server, 2);
+        const cases = [[of(a, 'failure'), /message is required/], [of(a, 'progress'), /progress or checkpoint/],
+            [of(a, 'success', { message: 'm' }), /message: not with the outcome 'success'/],
+            [of(a, 'release', { ready_at: 1, delay_ms: 1 }), /exclude/]];
+        const res = await send([...cases.map(([report]) => report), of(b, 'success')]);
+        assert.equal(res.status, 422, res.text);
+        cases.forEach(([, words], i) => {
+            assert.equal(res.json.reports[i].code, 'unprocessable');
+            assert.match(res.json.reports[i].error, words);
+        });
+        assert.equal(res.json.reports.at(-1).code, undefined);
+        assert.equal(await status(a), 'in_flight');
     });
 
     it('are_taken_as_messagepack', async () => {
