@@ -277,9 +277,16 @@ static struct err check_jwt(struct identities *i, struct identity_request *r, st
     r->wait = wrong_tries_wait(i->tries, str_from(r->address), now);
     if (r->wait)
         return too_many(i, r, now);
-    *place = (struct seen){0};
-    memcpy(place->hash, hash, sizeof hash);
-    return check_new(i, text, now, place, who);
+    /* A wrong one takes no place: else whoever sends many would have those that are right
+     * forgotten, which are then refused for the wrong ones' sake. */
+    struct seen fresh = {0};
+    memcpy(fresh.hash, hash, sizeof hash);
+    struct err err = check_new(i, text, now, &fresh, who);
+    if (err.code == ERR_OK)
+        *place = fresh;
+    else if (known)
+        *place = (struct seen){0};
+    return err;
 }
 
 /* --- certificates and clients --- */
