@@ -27,8 +27,7 @@ describe('each container of a pod that failed', () => {
 
     async function containers(payload) {
         const { id } = await bed.enqueue(executor, payload, GONE);
-        await bed.status(id, 'dead');
-        const one = await bed.run(id);
+        const one = await bed.ended(id);
         return { id, run: one, list: one.containers.map((c) =>
             [c.name, c.init, c.exit_code, c.signal, c.reason, c.message]) };
     }
@@ -151,8 +150,7 @@ describe('a secret of the environment', () => {
             { do: 'waiting', container: 'fetch', reason: 'CreateContainerError',
                 message: `cannot run ${SECRET}` }] }, env), GONE);
         for (const { id } of [evicted, stuck]) {
-            await bed.status(id, 'dead');
-            const one = await bed.run(id);
+            const one = await bed.ended(id);
             assert.match(one.pod_error, /(low on|cannot run) \*\*\*/);
             assert.ok(!(await told(id)).includes('hunter2'));
         }
