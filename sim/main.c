@@ -178,6 +178,7 @@ static void free_tickets(struct list *tickets)
         free(t->held);
         free(t->there);
         free(t->leased);
+        free(t->sent);
         free(t);
     }
 }

@@ -276,6 +276,7 @@ struct ticket {
     uint64_t token;
     bool known_run;  /* token is of a run that was handed over */
     bool together;   /* a report: sent as one of many, whose answers do not tell repetitions */
+    void *sent;      /* then: what the request refers to */
     span lease;      /* renew, claim */
     uint32_t limit;  /* claim, list */
     bool completed;  /* rerun: also of a completed job */

@@ -51,6 +51,7 @@ bool together_submit(struct ticket *t, const struct command *c)
     if (!is_report || c->alias.len || t->then || t->serial % 3)
         return false;
     struct sent *sent = ALLOC(struct sent);
+    t->sent = sent;
     sent->twice[0] = sent->twice[1] = report_of(c, sent);
     sent->twice[1].same_as = c->kind == CMD_RENEW ? 0 : 1;
     trace_line("  among many");
