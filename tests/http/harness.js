@@ -78,7 +78,7 @@ function environment(extra) {
     const env = { ...extra };
     if (process.env.TEST_IO_THREADS)
         env.TENAX_IO_THREADS ??= process.env.TEST_IO_THREADS;
-    env.XDG_CONFIG_HOME ??= '/nonexistent'; // where contexts are
+    env.XDG_CONFIG_HOME ??= '/dev/null/none'; // where contexts are; nobody can make it
     for (const [name, value] of Object.entries(process.env))
         if (!/^(TENAX|ZIZQ|TASKCLUSTER|OTEL|XDG)_/.test(name) && !(name === 'HOME' && name in env))
             env[name] = value;
