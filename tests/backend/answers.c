@@ -66,6 +66,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
     a->lease_end = r->lease_end;
     a->place = r->place;
     a->writable = r->status.writable;
+    a->committing = r->status.committing;
     memcpy(a->jobs, r->status.jobs, sizeof a->jobs);
     a->run_count = r->run_count;
     if (r->jobs && r->runs)

@@ -42,6 +42,7 @@ struct answer {
     size_t run_count;                 /* of CMD_READ */
     char reason[160];                 /* of the last run */
     bool writable;
+    span committing;
     uint64_t jobs[STATUS_COUNT];
     void (*then)(void *ctx); /* called from inside the reply */
     void *ctx;

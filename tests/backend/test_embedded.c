@@ -281,6 +281,34 @@ static void what_is_due_takes_no_more_of_a_turn_than_its_time(void **state)
     y->tick_step = 0;
 }
 
+/* It may have asked in the same turn, or later. */
+static void whoever_asks_hears_that_a_commit_hangs(void **state)
+{
+    Y;
+    int64_t ticks = 0;
+    y->ticks = &ticks;
+    yard_restart(y);
+    yard_faults(y, HOLD);
+    struct answer job = {0}, with = {0}, after = {0};
+    yard_enqueue(y, "q", &job);
+    yard_send(y, (struct command){.kind = CMD_STATUS}, &with);
+    yard_turn(y);
+    yard_send(y, (struct command){.kind = CMD_STATUS}, &after);
+    yard_turn(y);
+    assert_int_equal(job.came + with.came + after.came, 0);
+    ticks += 600 * 1000;
+    yard_turn(y);
+    assert_int_equal(with.came + after.came, 2);
+    assert_int_equal(with.committing.ms, 600);
+    assert_int_equal(after.committing.ms, 600);
+    assert_int_equal(job.came, 0);
+    yard_faults(y, NO_FAULTS);
+    memory_release(y->store);
+    yard_settle(y);
+    assert_int_equal(job.came, 1);
+    assert_ok(job.err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +323,7 @@ int main(void)
         TEST(what_is_on_its_way_counts_for_the_limit_of_hand_outs),
         TEST(much_that_is_due_goes_into_many_batches_though_one_is_slow),
         TEST(what_is_due_takes_no_more_of_a_turn_than_its_time),
+        TEST(whoever_asks_hears_that_a_commit_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

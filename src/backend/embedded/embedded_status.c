@@ -54,13 +54,10 @@ static void do_nothing(void *ctx, const struct reply *r)
     (void)r;
 }
 
-/* Whoever asks how the server is hears that commits hang. Receivers may submit commands. */
-void embedded_status_tell(struct embedded *b)
+/* Receivers may submit commands: effects behind those that were there. */
+static void tell(struct embedded *b, struct turn *t)
 {
-    struct turn *t = b->building;
-    if (t->statuses == 0 || embedded_commit_age(b).ms < HANGS_MS)
-        return;
-    for (size_t i = 0, count = t->count; i < count; i++) {
+    for (size_t i = 0, count = t->statuses > 0 ? t->count : 0; i < count; i++) {
         struct effect fx = t->effects[i];
         if (!fx.status)
             continue;
@@ -73,11 +70,21 @@ void embedded_status_tell(struct embedded *b)
     }
 }
 
+/* Whoever asks how the server is hears that commits hang, also if it asked in the turn whose commit
+ * does. */
+void embedded_status_tell(struct embedded *b)
+{
+    if (embedded_commit_age(b).ms < HANGS_MS)
+        return;
+    tell(b, b->committing);
+    tell(b, b->building);
+}
+
 bool embedded_status_due(const struct embedded *b, instant *at)
 {
     int64_t left = HANGS_MS - embedded_commit_age(b).ms;
     *at = instant_add(b->now, (span){left > 0 ? left : 0});
-    return b->building->statuses > 0 && b->committing;
+    return b->committing && b->committing->statuses + b->building->statuses > 0;
 }
 
 void embedded_beat(struct backend *base)
