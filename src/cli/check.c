@@ -205,6 +205,14 @@ static void name_lost(struct check *c)
         buf_fini(&what);
         from = last + 1;
     }
+    if (!c->survey.end_missing)
+        return;
+    char what[96];
+    snprintf(what, sizeof what,
+             "the end of the log is missing, with any batches that came after batch %" PRIu64,
+             c->survey.last);
+    c->counts.problems++;
+    on_problem(c, &(struct audit_problem){.kind = AUDIT_LOST, .what = what});
 }
 
 static void say_lost_json(struct check *c)
@@ -218,7 +226,7 @@ static void say_lost_json(struct check *c)
     for (; log_survey_missing(s, from, &first, &last, &before); from = last + 1)
         buf_print(b, "%s{\"first\":%llu,\"last\":%llu}", from ? "," : "", (unsigned long long)first,
                   (unsigned long long)last);
-    buf_lit(b, "]");
+    buf_print(b, "],\"end_missing\":%s", s->end_missing ? "true" : "false");
 }
 
 static void say_lost_text(struct check *c)
@@ -229,12 +237,17 @@ static void say_lost_text(struct check *c)
     const struct log_survey_batch *before;
     buf_print(b, "salvage: all that tables hold, and %llu batches of the log, can be read; ",
               (unsigned long long)s->count);
-    buf_str(b, s->missing ? STR("lost would be ") : STR("nothing would be lost"));
+    bool lost = s->missing || s->end_missing;
+    buf_str(b, lost ? STR("lost would be ") : STR("nothing would be lost"));
     for (; log_survey_missing(s, from, &first, &last, &before); from = last + 1) {
         buf_str(b, from ? STR(", ") : STR(""));
         print_range(b, first, last);
     }
-    if (s->missing)
+    if (s->end_missing)
+        buf_print(
+            b, "%sany batches that came after batch %" PRIu64 ", for the end of the log is missing",
+            from ? ", and " : "", s->last);
+    if (lost)
         buf_lit(b, ": jobs enqueued in them are gone, and jobs that ended or changed in them are "
                    "as before and may run again");
     buf_lit(b, "\n");
@@ -293,7 +306,7 @@ static void audit(struct check *c)
     }
     c->counts.problems = 1;
     c->surveyed = rocks_salvage_survey(c->dir, &c->survey);
-    bool lost = c->surveyed.code == ERR_OK && c->survey.missing;
+    bool lost = c->surveyed.code == ERR_OK && (c->survey.missing || c->survey.end_missing);
     on_problem(
         c, &(struct audit_problem){.kind = lost ? AUDIT_LOST : AUDIT_UNREADABLE, .what = e.msg});
     if (lost)

@@ -12,6 +12,7 @@ struct sight {
     bool whole;
     uint64_t last;    /* the log had come so far before it */
     uint64_t durable; /* of these, so many were durable */
+    uint64_t next;    /* of a seal: the generation in which the log goes on */
     struct log_survey_batch batch;
 };
 
@@ -31,10 +32,14 @@ static void add_sight(struct sights *all, const struct log_frame *f, bool whole,
     if (!durable && last > LOG_UNDER_WAY_MAX)
         durable = last - LOG_UNDER_WAY_MAX;
     ALLOC_GROW(all->list, all->count, all->cap, 64);
-    all->list[all->count++] = (struct sight){
-        f->kind, whole, last, durable, {f->number, f->generation, s->name, at, log_frame_size(0)}};
+    struct sight *sight = &all->list[all->count++];
+    *sight = (struct sight){.kind = f->kind, .whole = whole, .last = last, .durable = durable};
+    sight->batch =
+        (struct log_survey_batch){f->number, f->generation, s->name, at, log_frame_size(0)};
     if (whole && f->kind == LOG_BATCH)
-        all->list[all->count - 1].batch.size = f->size;
+        sight->batch.size = f->size;
+    if (f->kind == LOG_SEAL)
+        sight->next = f->other;
 }
 
 static struct log_reader reader_of(const struct log_segment *s)
@@ -67,13 +72,23 @@ static void free_list(struct log_segment **list, size_t count)
     free(list);
 }
 
-NODISCARD static struct err look_at_all(const char *dir, struct sights *all)
+/* The newest that is in use is shorter than it was. */
+static bool is_cut_off(struct log_segment *const *list, size_t count)
+{
+    for (size_t i = count; i > 0; i--)
+        if (list[i - 1]->head == LOG_HEAD_USED)
+            return list[i - 1]->file_size < list[i - 1]->size;
+    return false;
+}
+
+NODISCARD static struct err look_at_all(const char *dir, struct sights *all, bool *cut_off)
 {
     struct log_segment **list;
     size_t count;
     struct err e = log_segment_list(dir, true, true, &list, &count);
     for (size_t i = 0; i < count && e.code == ERR_OK; i++)
         e = look_at_segment(list[i], all);
+    *cut_off = e.code == ERR_OK && is_cut_off(list, count);
     free_list(list, count);
     return e;
 }
@@ -111,6 +126,18 @@ static void choose(const struct sights *all, struct log_survey *out)
     }
 }
 
+/* A seal leads to a segment of which nothing is there. */
+static bool leads_nowhere(const struct sights *all)
+{
+    uint64_t newest = 0, next = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct sight *s = &all->list[i];
+        newest = s->batch.generation > newest ? s->batch.generation : newest;
+        next = s->next > next ? s->next : next;
+    }
+    return next > newest;
+}
+
 static int compare_numbers(const void *a, const void *b)
 {
     const struct log_survey_batch *x = a, *y = b;
@@ -144,14 +171,19 @@ static void settle(struct log_survey *s)
 struct err log_survey_make(const char *dir, uint64_t from, uint64_t reached, struct log_survey *out)
 {
     struct sights all = {0};
-    *out = (struct log_survey){.from = from, .last = reached};
-    struct err e = look_at_all(dir, &all);
+    *out = (struct log_survey){.from = from};
+    struct err e = look_at_all(dir, &all, &out->end_missing);
     if (e.code == ERR_OK && all.count) {
+        out->end_missing = out->end_missing || leads_nowhere(&all);
         qsort(all.list, all.count, sizeof *all.list, compare);
         out->batches = alloc_get(all.count * sizeof *out->batches);
         choose(&all, out);
     }
+    bool told = out->last >= reached; /* by the frames */
+    out->last = told ? out->last : reached;
     settle(out);
+    if (!told && (!out->count || out->batches[out->count - 1].number < reached))
+        out->end_missing = true;
     free(all.list);
     return e;
 }

@@ -17,6 +17,8 @@ struct log_survey {
     struct log_survey_batch *batches; /* those that are, in order */
     size_t count;
     uint64_t missing; /* how many are not */
+    /* The end of the log is missing: nothing says how many there were behind `last`. */
+    bool end_missing;
 };
 
 /* Batches from that number on; the log is known to have had `reached`. ERR_IO, ERR_VERSION. */

@@ -10,9 +10,10 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { Server, assertError, makeDir, run, until } = require('./harness');
-const { frames, lose, segments } = require('./log_frames');
+const { SECTOR, frames, lose, segments } = require('./log_frames');
 
 const BATCH = 2;
+const SEAL = 4;
 const REST = 5;
 
 const rootOf = (server) => path.join(server.dir, 'root');
@@ -162,6 +163,52 @@ describe('a log that has lost a batch which was acknowledged', () => {
             segments(rootOf(server)).forEach((file) => fs.unlinkSync(file));
             assert.match((await serve(rootOf(server))).stderr, /the log .* is damaged/);
             assert.equal((await check(rootOf(server))).code, 1);
+        });
+    });
+});
+
+describe('a log whose end is missing', () => {
+    const told = async (root) => {
+        const plain = await check(root);
+        assert.equal(plain.code, 1);
+        const { code, stdout } = await check('--salvage', '--output', 'json', root);
+        assert.equal(code, 1);
+        const { problems, salvage } = JSON.parse(stdout);
+        assert.equal(salvage.end_missing, true, stdout);
+        assert.ok(problems.every((problem) => problem.code === 'lost_batches'), stdout);
+        assert.match(problems.at(-1).message, /the end of the log is missing/);
+        assert.match((await check('--salvage', root)).stdout, /lost would be .*any batches that came after batch \d+/);
+        return salvage;
+    };
+
+    it('is not said to lose nothing, as if all that follows had never been', async () => {
+        await withServer([], async (server) => {
+            for (let n = 0; n < 4; n++)
+                await enqueue(server, 'q', 300);
+            await server.signal('SIGKILL');
+            const root = rootOf(server);
+            const bulks = frames(root, BATCH).filter((frame) => frame.length > 8000);
+            assert.equal(JSON.parse((await check('--salvage', '--output', 'json', root)).stdout).salvage.end_missing, false);
+            // In the middle of a batch, and at the beginning of one.
+            for (const at of [bulks[2].at + 3 * SECTOR, bulks[1].at]) {
+                fs.truncateSync(bulks[0].file, at);
+                assert.match((await serve(root)).stderr, /shorter than it was/);
+                await told(root);
+            }
+            segments(root).forEach((file) => fs.unlinkSync(file));
+            assert.ok((await told(root)).batches_lost >= 1);
+        });
+    });
+
+    it('is missed also where a whole segment is gone', async () => {
+        await withServer([], async (server) => {
+            const root = rootOf(server);
+            while (!frames(root, SEAL).length)
+                await enqueue(server, 'q', 3000);
+            await server.signal('SIGKILL');
+            const [{ file }] = frames(root, SEAL);
+            segments(root).filter((other) => other !== file).forEach((other) => fs.unlinkSync(other));
+            await told(root);
         });
     });
 });
