@@ -115,7 +115,12 @@ static bool last_address(struct str *list, char address[PROXIES_ADDRESS_MAX])
         return false;
     memcpy(address, one.at, one.len);
     address[one.len] = '\0';
-    return read_address(address, at, &v4);
+    if (!read_address(address, at, &v4))
+        return false;
+    /* A proxy that listens on IPv6, too, may write ::ffff:192.0.2.1. All of IPv4 would then be one
+     * network of those that are told apart by 64 bits. */
+    return v4 || memcmp(at, mapped, sizeof mapped) != 0 ||
+           inet_ntop(AF_INET, at + sizeof mapped, address, PROXIES_ADDRESS_MAX) != NULL;
 }
 
 void proxies_client(const struct proxies *p, const char *peer, struct str forwarded_for,

@@ -39,8 +39,16 @@ static void the_header_is_read_from_the_right(void **state)
     assert_string_equal(client(all, "10.1.2.3", "192.0.2.1:4711"), "192.0.2.1");
     assert_string_equal(client(all, "10.1.2.3", "[2001:db8::1]:80"), "2001:db8::1");
     assert_string_equal(client(all, "10.1.2.3", "2001:db8::1"), "2001:db8::1");
-    assert_string_equal(client("10.0.0.0/8", "::ffff:10.0.0.1", "::ffff:192.0.2.1"),
-                        "::ffff:192.0.2.1");
+}
+
+static void an_address_of_ipv4_within_ipv6_is_one_of_ipv4(void **state)
+{
+    (void)state;
+    const char *all = "10.0.0.0/8";
+    assert_string_equal(client(all, "::ffff:10.0.0.1", "::ffff:192.0.2.1"), "192.0.2.1");
+    assert_string_equal(client(all, "10.0.0.1", "[::ffff:c000:202]:80"), "192.0.2.2");
+    assert_string_equal(client(all, "10.0.0.1", "192.0.2.3, ::FFFF:10.0.0.9"), "192.0.2.3");
+    assert_string_equal(client(all, "10.0.0.1", "::192.0.2.4"), "::192.0.2.4");
 }
 
 static void an_address_alone_is_no_range(void **state)
@@ -78,6 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_peer_that_is_not_trusted_is_not_believed),
         cmocka_unit_test(the_header_is_read_from_the_right),
+        cmocka_unit_test(an_address_of_ipv4_within_ipv6_is_one_of_ipv4),
         cmocka_unit_test(an_address_alone_is_no_range),
         cmocka_unit_test(ranges_end_within_a_byte),
         cmocka_unit_test(what_is_no_range_is_refused),
