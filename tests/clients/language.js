@@ -186,6 +186,8 @@ function testClient(name, {
                     { queue: 'foreign', type: 'work', payload: { ms: 0 } })));
                 quick.forEach((id, i) => foreign(`/jobs/${id}/success`, [statuses[i]]));
                 foreign(`/jobs/${quick[0]}/success`, [403, 404], true);
+                foreign('/jobs/reports', [403], true);
+                foreign('/jobs/reports', statuses); // then they are sent one by one
                 const long = await enqueue('work', { payload: { ms: 3500 } });
                 foreign('/jobs/renew', [404, 409, 401, 422]);
                 const tell = await enqueue('tell');

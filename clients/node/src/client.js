@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConnectionFailed, ForeignAnswer, apiError, isRefusal } from './errors.js';
+import { Reports } from './together.js';
 import { Transport } from './transport.js';
 
 const BACKOFF_FIRST_MS = 100;
@@ -83,6 +84,7 @@ const CLIENT_OPTIONS = ['url', 'token', 'tokenFile', 'caCert', 'clientCert', 'cl
 export class Client {
     #transport;
     #log;
+    #reports = new Reports(this);
 
     /** What is not given comes from the environment, as for the `tenax` commands. */
     constructor({
@@ -99,6 +101,11 @@ export class Client {
 
     get url() {
         return this.#transport.url;
+    }
+
+    // Reports how a run goes, together with what else is reported meanwhile.
+    async _report(id, outcome, body) {
+        return this.#reports.send(id, outcome, encode(body));
     }
 
     // With what another thread makes a client of the same server.
@@ -150,12 +157,16 @@ export class Client {
     }
 
     // The same; an answer without that member is not from Tenax.
-    async _ask(method, path, body, member, {
+    async _ask(method, path, body, member, options) {
+        return this._send(method, path, body === undefined ? undefined : Buffer.from(encode(body)), member, options);
+    }
+
+    // The same with the bytes of the body.
+    async _send(method, path, content, member, {
         repeat = ['GET', 'PUT', 'DELETE'].includes(method), timeoutMs = this.timeoutMs,
         retryForMs = this.retryForMs, signal, idempotencyKey,
     } = {}) {
         const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
-        const content = body === undefined ? undefined : Buffer.from(encode(body));
         const end = performance.now() + retryForMs;
         for (let tries = 0; ; tries++) {
             const pause = backoff(tries);

@@ -82,7 +82,7 @@ const BY_STATUS = { 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Confl
 export function isRefusal(path, body) {
     if (path.split('?')[0] === '/health' && typeof body?.status === 'string')
         return true;
-    if (Array.isArray(body?.jobs) || Array.isArray(body?.not_found))
+    if (Array.isArray(body?.jobs) || Array.isArray(body?.reports) || Array.isArray(body?.not_found))
         return true;
     return typeof body?.code === 'string' && body.code !== '' && typeof body.error === 'string';
 }

@@ -109,8 +109,7 @@ export class Job {
     }
 
     _post(verb, body) {
-        return this._client.request('POST', `/jobs/${this.id}/${verb}`,
-            { token: this.data.token, ...body }, { timeoutMs: 10000, retryForMs: 0 });
+        return this._client._report(this.id, verb, { token: this.data.token, ...body });
     }
 
     // Whether the caller is the one who may say how the run ended.
