@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 from urllib.parse import quote
 
 from .errors import ApiError, ConnectionFailed, ForeignAnswer, api_error, is_refusal
+from .together import Reports
 from .transport import Transport
 
 log = logging.getLogger("tenax.client")
@@ -88,6 +89,7 @@ class Client:
             ca_cert or env.get("TENAX_CA_CERT") or None,
             client_cert or env.get("TENAX_CLIENT_CERT") or None,
             client_key or env.get("TENAX_CLIENT_KEY") or None)
+        self._reports = Reports(self)
 
     @property
     def url(self) -> str:
@@ -158,7 +160,14 @@ class Client:
              repeat: Optional[bool] = None, timeout: Optional[float] = None,
              retry_for: Optional[float] = None, idempotency_key: Optional[str] = None) -> Any:
         """The same; an answer without that member is not from Tenax."""
-        content = None if body is None else encode(body)
+        return self._send(method, path, None if body is None else encode(body), member=member,
+                          repeat=repeat, timeout=timeout, retry_for=retry_for,
+                          idempotency_key=idempotency_key)
+
+    def _send(self, method: str, path: str, content: Optional[bytes], *, member: Optional[str] = None,
+              repeat: Optional[bool] = None, timeout: Optional[float] = None,
+              retry_for: Optional[float] = None, idempotency_key: Optional[str] = None) -> Any:
+        """The same with the bytes of the body."""
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         if repeat is None:
             repeat = method in ("GET", "PUT", "DELETE")

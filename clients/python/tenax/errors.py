@@ -105,7 +105,7 @@ def is_refusal(path: str, body: Any) -> bool:
         return False
     if path.split("?")[0] == "/health" and isinstance(body.get("status"), str):
         return True
-    if any(isinstance(body.get(member), list) for member in ("jobs", "not_found")):
+    if any(isinstance(body.get(member), list) for member in ("jobs", "reports", "not_found")):
         return True
     return (isinstance(body.get("code"), str) and bool(body["code"])
             and isinstance(body.get("error"), str))

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
-from .client import backoff
+from .client import backoff, encode
 from .errors import ApiError, ConnectionFailed, GiveBack, LeaseLost, NotFound, StaleToken
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class Job:
             raise ConnectionFailed(e.message, sent=True) from e
 
     def _post(self, verb: str, body: Dict[str, Any]) -> Any:
-        return self._client.request("POST", f"/jobs/{self.id}/{verb}",
-                                    {"token": self.data["token"], **body}, timeout=10, retry_for=0)
+        return self._client._reports.send(self.id, verb, encode({"token": self.data["token"], **body}))
 
     def _conclude(self) -> bool:
         """Whether the caller is the one who may say how the run ended."""
