@@ -95,6 +95,10 @@ static const struct shape_member what_members[] = {
     {MEMBER(struct failure, signal, "signal", IF_SET, NULL)},
     {MEMBER_WORD(struct failure, condition, "condition", IF_SET, &api_condition_words, NULL)},
     {MEMBER(struct failure, category, "category", IF_SET, NULL)},
+    {MEMBER_WORD(struct failure, culprit, "culprit", IF_SET, &api_culprit_words,
+                 "whose fault it was")},
+    {MEMBER(struct failure, culprit_evidence, "culprit_evidence", IF_SET,
+            "how that is known, a sentence")},
     {MEMBER(struct failure, termination_message, "termination_message", IF_SET, NULL)},
 };
 static const struct shape what_shape = {SHAPE_MEMBERS(what_members)};

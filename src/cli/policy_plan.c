@@ -71,19 +71,22 @@ static int write_body(struct client *c, const struct policy_plan *p, const struc
     return code;
 }
 
-/* "exit 137, OOMKilled: killed" */
+/* "exit 137, OOMKilled, culprit job: killed" */
 static void add_failure(struct client *c, struct table *t, struct str f)
 {
     struct arena *a = &c->arena;
     struct buf text = {0};
     struct str exit = view_text(a, f, "exit_code"), signal = view_text(a, f, "signal");
     struct str condition = view_text(a, f, "condition"), message = view_text(a, f, "message");
+    struct str culprit = view_text(a, f, "culprit");
     if (signal.len)
         buf_print(&text, "signal %.*s", STR_ARG(signal));
     else if (exit.len)
         buf_print(&text, "exit %.*s", STR_ARG(exit));
     if (condition.len)
         buf_print(&text, "%s%.*s", text.len ? ", " : "", STR_ARG(condition));
+    if (culprit.len)
+        buf_print(&text, "%sculprit %.*s", text.len ? ", " : "", STR_ARG(culprit));
     if (message.len)
         buf_print(&text, "%s%.*s", text.len ? ": " : "", (int)(message.len < 32 ? message.len : 32),
                   message.at);

@@ -2,6 +2,7 @@
 #include "core/matcher.h"
 
 #include "base/array.h"
+#include "core/culprit.h"
 
 /* A person reads the first few of a long list, and the start of a long pattern. */
 #define WORDS_LISTED  4
@@ -65,10 +66,16 @@ static bool is_among(const struct str *list, size_t n, struct str text)
     return false;
 }
 
+static bool culprit_holds(const struct matcher *m, enum culprit c)
+{
+    return !m->culprits || (c && m->culprits & MATCHER_CULPRIT(c));
+}
+
 /* What is stated of names must be among those listed. */
 static bool names_hold(const struct matcher *m, const struct failure *f)
 {
-    return (!m->category_count || is_among(m->categories, m->category_count, f->category)) &&
+    return culprit_holds(m, f->culprit) &&
+           (!m->category_count || is_among(m->categories, m->category_count, f->category)) &&
            (!m->subcategory_count ||
             is_among(m->subcategories, m->subcategory_count, f->subcategory)) &&
            (!m->error_type_count || is_among(m->error_types, m->error_type_count, f->error_type));
@@ -76,8 +83,9 @@ static bool names_hold(const struct matcher *m, const struct failure *f)
 
 static bool states_more_than_message(const struct matcher *m)
 {
-    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->category_count ||
-           m->subcategory_count || m->error_type_count || m->error || m->pod_error || m->pod_event;
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->culprits ||
+           m->category_count || m->subcategory_count || m->error_type_count || m->error ||
+           m->pod_error || m->pod_event;
 }
 
 /* A process that a signal ended has no code of its own; shells and clusters say 128 and its number
@@ -214,6 +222,11 @@ bool matcher_holds(const struct matcher *m, struct matcher_subject *s)
            (!m->pod_event || event_holds(m, s)) && (!asks_of_events(m) || one_event_holds(m, s));
 }
 
+bool matcher_is_for_expired(const struct matcher *m)
+{
+    return (m->conditions & MATCHER_CONDITION(CONDITION_LEASE_EXPIRED)) || m->culprits;
+}
+
 /* --- identity --- */
 
 uint64_t matcher_mix(uint64_t x)
@@ -274,7 +287,9 @@ uint64_t matcher_key(const struct matcher *m)
     key = fold_pattern(key, 13, m->event_message);
     if (m->event_reason.len)
         key = fold(key, 14, matcher_hash(m->event_reason));
-    return m->event_type != MATCHER_ANY_EVENT ? fold(key, 15, m->event_type) : key;
+    if (m->event_type != MATCHER_ANY_EVENT)
+        key = fold(key, 15, m->event_type);
+    return m->culprits ? fold(key, 16, m->culprits) : key;
 }
 
 /* --- what matchers say without a failure --- */
@@ -334,11 +349,24 @@ static bool events_cover(const struct matcher *wide, const struct matcher *narro
            (wide->event_type == MATCHER_ANY_EVENT || wide->event_type == narrow->event_type);
 }
 
+static bool bits_cover(unsigned wide, unsigned narrow)
+{
+    return !wide || (narrow && !(narrow & ~wide));
+}
+
+/* A lease that ran out has this condition and no other. */
+static bool may_be_expired(const struct matcher *m)
+{
+    return matcher_is_for_expired(m) &&
+           (!m->conditions || has_condition(m, CONDITION_LEASE_EXPIRED));
+}
+
 bool matcher_covers(const struct matcher *wide, const struct matcher *narrow)
 {
-    bool conditions =
-        !wide->conditions || (narrow->conditions && !(narrow->conditions & ~wide->conditions));
-    return conditions && containers_cover(wide, narrow) && codes_cover(wide, narrow) &&
+    bool expired = !may_be_expired(narrow) || matcher_is_for_expired(wide);
+    return expired && bits_cover(wide->conditions, narrow->conditions) &&
+           bits_cover(wide->culprits, narrow->culprits) && containers_cover(wide, narrow) &&
+           codes_cover(wide, narrow) &&
            names_cover(wide->categories, wide->category_count, narrow->categories,
                        narrow->category_count) &&
            names_cover(wide->subcategories, wide->subcategory_count, narrow->subcategories,
@@ -387,6 +415,17 @@ static void describe_conditions(const struct matcher *m, struct buf *b)
     }
 }
 
+static void describe_culprits(const struct matcher *m, struct buf *b)
+{
+    const char *between = "culprit ";
+    for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++) {
+        if (!(m->culprits & MATCHER_CULPRIT(c)))
+            continue;
+        buf_print(b, "%s%s", between, culprit_name((enum culprit)c));
+        between = ", ";
+    }
+}
+
 static void describe_names(const char *what, const struct str *list, size_t n, struct buf *b,
                            size_t from)
 {
@@ -421,6 +460,10 @@ void matcher_describe(const struct matcher *m, struct buf *b)
     if (m->exit_operator != MATCHER_NO_CODES) {
         begin_part(b, from);
         describe_codes(m, b);
+    }
+    if (m->culprits) {
+        begin_part(b, from);
+        describe_culprits(m, b);
     }
     describe_names("category", m->categories, m->category_count, b, from);
     describe_names("subcategory", m->subcategories, m->subcategory_count, b, from);

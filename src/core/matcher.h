@@ -24,6 +24,7 @@ struct matcher {
     const int64_t *exit_codes; /* as stated: an int32_t, or the same 32 bits as a uint32_t */
     size_t exit_code_count;
     unsigned conditions;           /* bits MATCHER_CONDITION(c); 0: not stated */
+    unsigned culprits;             /* bits MATCHER_CULPRIT(c); 0: not stated */
     const struct pattern *message; /* NULL: not stated; as are the other patterns */
     const struct str *categories;
     size_t category_count;
@@ -44,6 +45,7 @@ struct matcher {
 };
 
 #define MATCHER_CONDITION(c) (1u << (c))
+#define MATCHER_CULPRIT(c)   (1u << (c))
 
 /* A failure to be looked at by any number of matchers. */
 struct matcher_subject {
@@ -75,15 +77,20 @@ struct matcher_subject {
  * - With any_failed of the subject, what is asked of a container must hold for one and the same
  *   container that failed, whichever it is and init containers included; nothing is asked of those
  *   that did not fail.
- * - The category, the error that the worker reported, the pod's error and its events are those of
- *   the failure as a whole. */
+ * - The category, the culprit, the error that the worker reported, the pod's error and its events
+ *   are those of the failure as a whole. A failure of which no culprit is known has none that
+ *   matches. */
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s);
+
+/* Whether it may be asked about a lease that ran out. Nobody knows that anything failed, so only a
+ * matcher that names LeaseExpired or a culprit is meant for it. */
+bool matcher_is_for_expired(const struct matcher *m);
 
 /* Identity of what is matched: the same for the same matchers in whatever order their lists
  * are. It is stored with jobs, so it must never change from one version to the next. */
 uint64_t matcher_key(const struct matcher *m);
-/* Whether `wide` is known to hold whenever `narrow` does: after a rule with the one, no rule with
- * the other decides. Patterns count as alike only if their texts are the same. */
+/* Whether `wide` is known to be asked and to hold whenever `narrow` is: after a rule with the one,
+ * no rule with the other decides. Patterns count as alike only if their texts are the same. */
 bool matcher_covers(const struct matcher *wide, const struct matcher *narrow);
 /* Why it can never hold, in words; NULL: it may. */
 const char *matcher_never(const struct matcher *m);

@@ -103,7 +103,7 @@ static bool is_expired(const struct failure *f)
 /* Of a lease that ran out nobody knows that anything failed. */
 static bool may_judge(const struct matcher *m, const struct failure *f)
 {
-    return !is_expired(f) || (m->conditions & MATCHER_CONDITION(CONDITION_LEASE_EXPIRED));
+    return !is_expired(f) || matcher_is_for_expired(m);
 }
 
 static bool has_pattern(const struct matcher *m)

@@ -174,13 +174,13 @@ void policy_say_total(struct buf *b, uint32_t total, int64_t most);
 
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still
  * count towards the total); others: its retries besides, by whoever, that count towards the
- * total; negative if some of `counts` do not. A lease that ran out is for rules that name it alone:
- * no other rule, nor a default action, is asked. What a rule matches: see matcher_holds. A policy
- * that is named twice counts once. Nothing matched: the first policy that states a default action
- * decides, else Fail; a default Retry has a slot, a limit and a backoff of its own, the policy's.
- * The n-th delay of a backoff is for the n-th retry by the rule that decided. Draws exactly once
- * from rng whatever comes out, so that an edited policy does not shift the later draws of a
- * simulation. */
+ * total; negative if some of `counts` do not. Only rules that name a lease that ran out, or a
+ * culprit, are asked about one; no other rule is, nor a default action. What a rule matches: see
+ * matcher_holds. A policy that is named twice counts once. Nothing matched: the first policy that
+ * states a default action decides, else Fail; a default Retry has a slot, a limit and a backoff of
+ * its own, the policy's. The n-th delay of a backoff is for the n-th retry by the rule that
+ * decided. Draws exactly once from rng whatever comes out, so that an edited policy does not shift
+ * the later draws of a simulation. */
 struct policy_verdict policy_evaluate(const struct policy *const *policies, size_t policy_count,
                                       const struct policy_settings *settings,
                                       const struct failure *failure,

@@ -142,6 +142,10 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
     {                                                                                              \
         "onConditions", false, fields_conditions, 0, .doc = "FailureCondition[]"                   \
     }
+#define FIELDS_ON_CULPRIT                                                                          \
+    {                                                                                              \
+        "onCulprit", false, fields_culprits, 0, .doc = "Culprit[1..]"                              \
+    }
 #define FIELDS_ON_PATTERN(name, member)                                                            \
     {                                                                                              \
         name, false, fields_pattern, offsetof(struct matcher, member), .doc = "PatternMatcher"     \
@@ -171,6 +175,7 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
     }
 struct err fields_exit_codes(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_conditions(struct json_cursor *c, struct arena *a, void *rule);
+struct err fields_culprits(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_categories(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_subcategories(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_error(struct json_cursor *c, struct arena *a, void *rule);

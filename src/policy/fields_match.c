@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/array.h"
+#include "core/culprit.h"
 #include "policy/fields.h"
 
 #define EXIT_CODES_MAX 1024
@@ -85,6 +86,52 @@ struct err fields_conditions(struct json_cursor *c, struct arena *a, void *rule)
     for (size_t i = 0; i < n; i++) {
         fields_next(c);
         TRY(read_condition(c, a, rule));
+    }
+    fields_end(c);
+    return err_none();
+}
+
+/* "job, input ... or unknown", and which of them may have been meant. */
+static struct err refuse_culprit(struct json_cursor *c, size_t at, enum err_code code,
+                                 struct str word)
+{
+    struct buf names = {0};
+    struct str meant = word.len ? culprit_closest(word) : (struct str){0};
+    for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++)
+        buf_print(&names, "%s%s",
+                  i == CULPRIT_NONE + 1   ? ""
+                  : i + 1 < CULPRIT_COUNT ? ", "
+                                          : " or ",
+                  culprit_name((enum culprit)i));
+    if (meant.len)
+        buf_print(&names, " (did you mean %.*s?)", STR_ARG(meant));
+    struct err err = fields_refuse(c, at, code, "%.*s", (int)names.len, names.at);
+    buf_fini(&names);
+    return err;
+}
+
+static struct err read_culprit(struct json_cursor *c, struct arena *a, struct matcher *m)
+{
+    size_t at = c->pos;
+    struct str word = {0};
+    enum culprit which;
+    if (field_text(c, a, &word).code != ERR_OK)
+        return refuse_culprit(c, at, ERR_BAD_TYPE, word);
+    if (!culprit_parse(word, &which))
+        return refuse_culprit(c, at, ERR_BAD_VALUE, word);
+    if (m->culprits & MATCHER_CULPRIT(which))
+        return fields_refuse(c, at, ERR_BAD_VALUE, "every culprit once");
+    m->culprits |= MATCHER_CULPRIT(which);
+    return err_none();
+}
+
+struct err fields_culprits(struct json_cursor *c, struct arena *a, void *rule)
+{
+    size_t n;
+    TRY(enter_list(c, "a list of culprits, as disruption", CULPRIT_COUNT, &n));
+    for (size_t i = 0; i < n; i++) {
+        fields_next(c);
+        TRY(read_culprit(c, a, rule));
     }
     fields_end(c);
     return err_none();
@@ -256,6 +303,14 @@ static void add_conditions(struct arena *a, struct document_node *rule, const st
                          document_string(a, str_from(job_condition_name((enum condition)c))));
 }
 
+static void add_culprits(struct arena *a, struct document_node *rule, const struct matcher *m)
+{
+    struct document_node *n = document_add(rule, "onCulprit", document_list(a));
+    for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++)
+        if (m->culprits & MATCHER_CULPRIT(c))
+            document_add(n, "", document_string(a, str_from(culprit_name((enum culprit)c))));
+}
+
 static void add_pattern(struct arena *a, struct document_node *rule, const char *name,
                         const struct pattern *p)
 {
@@ -311,6 +366,8 @@ void fields_add_matchers(struct arena *a, struct document_node *rule, const stru
         add_exit_codes(a, rule, m);
     if (m->conditions)
         add_conditions(a, rule, m);
+    if (m->culprits)
+        add_culprits(a, rule, m);
     add_pattern(a, rule, "onTerminationMessage", m->message);
     add_pattern(a, rule, "onPodError", m->pod_error);
     add_pattern(a, rule, "onPodEvent", m->pod_event);

@@ -183,6 +183,7 @@ static const struct field rule_table[] = {
     {"action", true, read_action, RULE(action), .doc = "string (*)", .words = actions},
     FIELDS_ON_EXIT_CODES,
     FIELDS_ON_CONDITIONS,
+    FIELDS_ON_CULPRIT,
     FIELDS_ON_PATTERN("onTerminationMessage", message),
     FIELDS_ON_NAMES("onFailureCategory", fields_categories),
     FIELDS_ON_NAMES("onFailureSubcategory", fields_subcategories),
@@ -209,7 +210,7 @@ static void end_rule(void *rule)
 /* A rule without a matcher would match every failure, and no later rule would be reached. */
 static bool states(const struct matcher *m)
 {
-    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message ||
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->culprits || m->message ||
            m->category_count || m->subcategory_count || m->error_type_count || m->error;
 }
 
@@ -229,10 +230,9 @@ static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
         .begin = begin_rule,
         .end = end_rule,
         .states = states,
-        .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage, "
-                         "onFailureCategory, onFailureSubcategory and onError (what to do with any "
-                         "other failure is "
-                         "spec.defaultAction)",
+        .what_to_state = "at least one of onExitCodes, onConditions, onCulprit, "
+                         "onTerminationMessage, onFailureCategory, onFailureSubcategory and "
+                         "onError (what to do with any other failure is spec.defaultAction)",
         .empty = "at least one rule (omit rules if only defaultAction is to decide)",
     };
     (void)a;

@@ -2,6 +2,7 @@
 #include "policy/simulate.h"
 
 #include "base/must.h"
+#include "core/culprit.h"
 
 /* Of searches for one job, during which the server's other requests wait. */
 #define STEPS_MAX (MATCHER_STEPS_MAX / 2)
@@ -22,12 +23,10 @@ struct side {
 static struct verdict judge(struct side *s, const struct run *run)
 {
     const instant now = {0};
-    bool expired = run->outcome == OUTCOME_EXPIRED;
-    struct failure failure = run->failure;
-    if (expired)
-        failure.condition = CONDITION_LEASE_EXPIRED; /* older runs do not have it */
-    const struct verdict_request request = {
-        .job = &s->job, .outcome = run->outcome, .failure = &failure, .retry_at = INSTANT_NONE};
+    const struct verdict_request request = {.job = &s->job,
+                                            .outcome = run->outcome,
+                                            .failure = &run->failure,
+                                            .retry_at = INSTANT_NONE};
     struct verdict v = verdict_decide(&request, s->rules, now, &s->rng, s->arena);
     *s->steps += v.steps;
     s->job.state.extras = v.extras;
@@ -38,6 +37,17 @@ static struct verdict judge(struct side *s, const struct run *run)
         s->out.window.ms += instant_diff(v.at, now).ms;
     }
     return v;
+}
+
+/* As the engine would see it today: older runs lack the condition and the culprit, and so does a
+ * failure that is only given. */
+static struct run as_of_today(const struct run *run, struct arena *a)
+{
+    struct run r = *run;
+    if (r.outcome == OUTCOME_EXPIRED)
+        r.failure.condition = CONDITION_LEASE_EXPIRED;
+    culprit_judge(&r.failure, r.outcome, false, a);
+    return r;
 }
 
 /* --- results --- */
@@ -61,6 +71,8 @@ static struct run own_run(const struct run *run, struct arena *a)
     r.failure.signal = f->signal;
     r.failure.condition = f->condition;
     r.failure.category = own_text(f->category, a);
+    r.failure.culprit = f->culprit;
+    r.failure.culprit_evidence = own_text(f->culprit_evidence, a);
     r.failure.termination_message = own_text(f->termination_message, a);
     return r;
 }
@@ -84,9 +96,9 @@ static void go_on(struct side *s)
 {
     s->out.died_early = s->over;
     if (!s->over && !s->what->completed) {
-        const struct run *last = &s->what->failed[s->what->failures - 1];
+        const struct run last = as_of_today(&s->what->failed[s->what->failures - 1], s->arena);
         for (int i = 0; i < SIMULATE_MORE_MAX && !s->over && *s->steps < STEPS_MAX; i++)
-            (void)judge(s, last);
+            (void)judge(s, &last);
         s->out.more = !s->over;
     }
     s->out.dead = s->over;
@@ -110,10 +122,10 @@ void simulate_run(const struct simulate_job *what, const struct verdict_rules *d
     struct simulate_step *steps = arena_get(a, what->failures * sizeof *steps);
     size_t n = 0;
     for (; n < what->failures && steps_taken < STEPS_MAX; n++) {
-        const struct run *run = &what->failed[n];
-        steps[n].run = own_run(run, a);
-        steps[n].draft = ask(&d, run);
-        steps[n].today = ask(&t, run);
+        const struct run run = as_of_today(&what->failed[n], a);
+        steps[n].run = own_run(&run, a);
+        steps[n].draft = ask(&d, &run);
+        steps[n].today = ask(&t, &run);
     }
     go_on(&d);
     go_on(&t);

@@ -42,8 +42,9 @@ struct simulate_verdict {
 #define SIMULATE_TEXT_MAX 200
 
 struct simulate_step {
-    struct run run; /* categorized; texts are truncated to SIMULATE_TEXT_MAX bytes, and it has no
-                     * others than message, error type, category, termination message and reason */
+    struct run run; /* categorized and judged; texts are truncated to SIMULATE_TEXT_MAX bytes, and
+                     * it has no others than message, error type, category, culprit, termination
+                     * message and reason */
     struct simulate_verdict draft, today;
 };
 

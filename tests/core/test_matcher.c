@@ -99,6 +99,41 @@ static void a_category_of_the_list_matches(void **state)
     assert_false(holds(m, FAILURE(.exit_code = 1)));
 }
 
+static void a_culprit_of_the_list_matches(void **state)
+{
+    (void)state;
+    const struct matcher m = {.culprits =
+                                  MATCHER_CULPRIT(CULPRIT_NODE) | MATCHER_CULPRIT(CULPRIT_UNKNOWN)};
+    for (int c = CULPRIT_NONE; c < CULPRIT_COUNT; c++) {
+        struct failure f = {.culprit = (enum culprit)c};
+        assert_int_equal(matcher_holds(&m, &(struct matcher_subject){.failure = &f}),
+                         c == CULPRIT_NODE || c == CULPRIT_UNKNOWN);
+    }
+    assert_true(matcher_is_for_expired(&m));
+    assert_false(matcher_is_for_expired(&(struct matcher){.conditions = BIT(EVICTED)}));
+}
+
+static void a_matcher_covers_what_it_holds_for_and_is_asked_about(void **state)
+{
+    (void)state;
+    const unsigned node = MATCHER_CULPRIT(CULPRIT_NODE), worker = MATCHER_CULPRIT(CULPRIT_WORKER);
+    const struct str list[] = {STR("gpu")};
+    const struct matcher both = {.culprits = node | worker}, one = {.culprits = node},
+                         gpu = {.categories = list, .category_count = 1},
+                         gpu_node = {.categories = list, .category_count = 1, .culprits = node},
+                         gpu_node_evicted = {.categories = list,
+                                             .category_count = 1,
+                                             .culprits = node,
+                                             .conditions = BIT(EVICTED)};
+    assert_true(matcher_covers(&both, &one));
+    assert_false(matcher_covers(&one, &both));
+    assert_true(matcher_covers(&both, &gpu_node));
+    assert_false(matcher_covers(&both, &gpu));
+    /* Only the one that names a culprit is asked about leases that ran out. */
+    assert_false(matcher_covers(&gpu, &gpu_node));
+    assert_true(matcher_covers(&gpu, &gpu_node_evicted));
+}
+
 static void a_message_is_searched_anywhere(void **state)
 {
     (void)state;
@@ -311,6 +346,9 @@ static void the_key_is_of_what_is_matched_not_of_its_order(void **state)
         {.conditions = BIT(EVICTED)},
         {.exit_operator = MATCHER_IN, .exit_codes = kill_or_term, .exit_code_count = 1},
         {.include_init = false},
+        {IN, .culprits = MATCHER_CULPRIT(CULPRIT_NODE)},
+        {.culprits = MATCHER_CULPRIT(CULPRIT_NODE)},
+        {.culprits = MATCHER_CULPRIT(CULPRIT_JOB)},
     };
     for (size_t i = 0; i < COUNT(others); i++)
         for (size_t j = 0; j < i; j++) {
@@ -385,6 +423,12 @@ static void a_matcher_is_put_into_words(void **state)
                               "message ~ \"0123456789 0123456789 0123456789 012345...\"; "
                               "container main");
     b.len = 0;
+    m = (struct matcher){.conditions = BIT(EVICTED),
+                         .culprits =
+                             MATCHER_CULPRIT(CULPRIT_SERVER) | MATCHER_CULPRIT(CULPRIT_NODE)};
+    matcher_describe(&m, &b);
+    assert_true(str_eq(buf_view(&b), STR("Evicted; culprit node, server")));
+    b.len = 0;
     matcher_describe(&(struct matcher){.include_init = false}, &b);
     assert_true(str_eq(buf_view(&b), STR("any failure")));
     buf_fini(&b);
@@ -400,6 +444,8 @@ int main(void)
         cmocka_unit_test(a_signal_is_the_exit_code_that_shells_give_it),
         cmocka_unit_test(each_condition_matches_itself_only),
         cmocka_unit_test(a_category_of_the_list_matches),
+        cmocka_unit_test(a_culprit_of_the_list_matches),
+        cmocka_unit_test(a_matcher_covers_what_it_holds_for_and_is_asked_about),
         cmocka_unit_test(a_message_is_searched_anywhere),
         cmocka_unit_test(all_matchers_of_a_rule_must_hold),
         cmocka_unit_test(without_a_name_the_first_failed_container_counts),

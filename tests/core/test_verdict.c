@@ -433,7 +433,15 @@ static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
     w.policy.default_action = POLICY_FAIL;
     expire();
     assert_says(decide(), "retry 1 of 25, the lease ran out, at once");
-    w.rule.match.conditions |= MATCHER_CONDITION(CONDITION_LEASE_EXPIRED);
+    const unsigned conditions = w.rule.match.conditions;
+    w.rule.match.conditions = 0;
+    w.rule.match.culprits = MATCHER_CULPRIT(CULPRIT_SERVER);
+    assert_says(decide(), "retry 1 of 25, the lease ran out, at once");
+    w.failure.culprit = CULPRIT_SERVER;
+    assert_says(decide(), "retry 1 of 20 by rule 1 of policy p (culprit server), at once");
+    w.failure.culprit = CULPRIT_NONE;
+    w.rule.match.culprits = 0;
+    w.rule.match.conditions = conditions | MATCHER_CONDITION(CONDITION_LEASE_EXPIRED);
     w.rule.backoff = (struct curve){CURVE_EXPONENTIAL, {30000}, 2.0, {0}, {60000}};
     struct verdict v = decide();
     assert_says(v, "retry 1 of 20 by rule 1 of policy p (Evicted, LeaseExpired), in 30 s");

@@ -228,6 +228,63 @@ describe('a failure that others are to blame for', () => {
     });
 });
 
+describe('a rule that names culprits', () => {
+    const server = useServer();
+    const document = (name, spec) => ({ apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+        metadata: { name }, spec });
+    const put = (name, rules) => server.request('PUT', `/retry-policies/${name}`,
+        document(name, { retryLimit: 2, backoff: { initialDelay: '0s', jitter: '1ms' }, rules }));
+    const outage = [{ action: 'Retry', onCulprit: ['node', 'dependency', 'worker'] },
+        { action: 'Fail', onExitCodes: { operator: 'NotIn', values: [0] } }];
+
+    it('is_stored_and_read_back_and_a_wrong_name_is_refused', async () => {
+        const typo = await put('typo', [{ action: 'Retry', onCulprit: ['dependancy'] }]);
+        assertError(typo, 400, 'bad_value',
+            /rules\[0\]\.onCulprit\[0\]: expected job, input.*\(did you mean dependency\?\)/);
+        assert.equal((await put('stored', outage)).status, 200);
+        const { spec } = (await server.get('/retry-policies/stored')).json;
+        assert.deepEqual(spec.rules[0].onCulprit, ['worker', 'node', 'dependency']);
+        const { warnings } = (await put('stored', [...outage,
+            { action: 'Retry', onCulprit: ['node'], onConditions: ['Evicted'] }])).json;
+        assert.ok(warnings.some((w) => /rules\[2\] can never match: spec\.rules\[0\]/.test(w)),
+            JSON.stringify(warnings));
+    });
+
+    it('decides_about_failures_of_these_and_about_expired_leases', async () => {
+        await put('outage', outage);
+        await server.request('PUT', '/settings/retry', { enabled: true });
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retry_limit: 0, retry_policies: ['outage'] });
+        const ends = [{ exit_code: 69 }, { exit_code: 1, culprit: 'node' }, { exit_code: 69 }];
+        for (const fields of ends) {
+            const job = await server.claimOne(queue, { wait_ms: 20000 });
+            await server.post(`/jobs/${id}/failure`, { message: 'm', token: job.token, ...fields });
+        }
+        const told = (await server.runs(id)).map((r) => r.reason);
+        assert.match(told[0], /^retry 1 of 2 by rule 1 of policy outage \(culprit worker, node, dep/);
+        assert.match(told[1], /^retry 2 of 2 by rule 1/);
+        assert.match(told[2], /^dead: rule 1 of policy outage .* allows 2 retries/);
+        const own = await claimed(server, { retry_policies: ['outage'] });
+        await server.post(`/jobs/${own.id}/failure`,
+            { message: 'm', token: own.token, exit_code: 1 });
+        assert.match((await server.runs(own.id))[0].reason, /^dead: rule 2 of policy outage/);
+        const lost = await server.enqueue({ queue, retry_policies: ['outage'] });
+        await server.claimConfirmed(queue, { lease_ms: 100 });
+        await server.claimOne(queue, { wait_ms: 20000 });
+        assert.match((await server.runs(lost.id))[0].reason, /^retry 1 of 2 by rule 1/);
+    });
+
+    it('is_simulated_also_about_failures_that_are_only_given', async () => {
+        const failures = [69, 1, 74].map((exit_code) => ({ failure: { message: 'm', exit_code } }));
+        const { json: { jobs } } = await server.post('/retry-policies/simulate',
+            { policies: [document('draft', { rules: outage })], failures });
+        assert.deepEqual(jobs.map(({ failures: [f] }) => [f.culprit, f.draft.rule]),
+            [['dependency', 1], ['job', 2], ['node', 1]]);
+        assert.equal(jobs[0].failures[0].culprit_evidence,
+            'exit code 69, EX_UNAVAILABLE: a service is not available');
+    });
+});
+
 describe('the bounds of free retries', () => {
     it('name_the_culprit_that_was_meant', async () => {
         const typo = await run(['serve', '--free-retries', 'nod=1']);

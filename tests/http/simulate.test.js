@@ -240,9 +240,9 @@ describe('a simulation', () => {
         assert.equal(end.code, 0, end.stderr);
         const lines = end.stdout.split('\n');
         assert.match(lines[0], /^JOB +QUEUE +RUN +FAILURE +TODAY +DRAFT$/);
-        assert.match(lines[1], new RegExp(`^${id} +${queue} +0 +OOMKilled: m +retry in .*`
+        assert.match(lines[1], new RegExp(`^${id} +${queue} +0 +OOMKilled, culprit job: m +retry in .*`
             + 'retry 1 of 3 in 10 s, memory rule 1$'));
-        assert.match(lines[2], / 1 +exit 86: m +retry .* dead, memory rule 2$/);
+        assert.match(lines[2], / 1 +exit 86, culprit job: m +retry .* dead, memory rule 2$/);
         assert.match(end.stdout, /2 failures of 1 job\. If they keep failing/);
         assert.match(end.stdout, /That is 24 attempts fewer\./);
         end = await cli(['simulate', '-f', file, '--queue', queue, '-o', 'json']);

@@ -185,6 +185,7 @@ static void every_field_of_a_rule_is_read_and_written(void **state)
                            "    includeInitContainers: true\n"
                            "    onExitCodes: {operator: NotIn, values: [1, 2]}\n"
                            "    onConditions: [Unschedulable]\n"
+                           "    onCulprit: [server, job, dependency]\n"
                            "    onTerminationMessage: {pattern: '.*TRANSIENT.*'}\n"
                            "    onFailureCategory: [\"gpu: bad\"]\n"
                            "    retryLimit: 0\n"
@@ -203,6 +204,7 @@ static void every_field_of_a_rule_is_read_and_written(void **state)
         "\"p\"}, \"spec\": {\"rules\": [{\"action\": \"Fail\", \"containerName\": "
         "\"log-shipper\", \"includeInitContainers\": true, \"onExitCodes\": {\"operator\": "
         "\"NotIn\", \"values\": [1, 2]}, \"onConditions\": [\"Unschedulable\"], "
+        "\"onCulprit\": [\"job\", \"dependency\", \"server\"], "
         "\"onTerminationMessage\": {\"pattern\": \".*TRANSIENT.*\"}, \"onFailureCategory\": "
         "[\"gpu: bad\"], \"retryLimit\": 0, \"backoff\": {\"initialDelay\": \"1h30m\", "
         "\"maxDelay\": \"48h\", \"multiplier\": 1.5}, \"antiAffinity\": {\"mode\": \"none\"}}]}}");
@@ -481,6 +483,7 @@ static void a_bad_rule_is_refused(void **state)
     check_spec_refused(
         "  rules:\n  - action: Retry\n    containerName: main\n",
         "line 6, column 5: spec.rules[0]: expected at least one of onExitCodes, onConditions, "
+        "onCulprit, "
         "onTerminationMessage, onFailureCategory, onFailureSubcategory and onError (what to do "
         "with any other failure is "
         "spec.defaultAction), found a mapping");
@@ -488,6 +491,24 @@ static void a_bad_rule_is_refused(void **state)
         "  rules:\n  - {action: Retry, onConditions: [OOM]}\n",
         "line 6, column 36: spec.rules[0].onConditions[0]: expected OOMKilled, "
         "Evicted, Preempted, DeadlineExceeded, Unschedulable or LeaseExpired, found \"OOM\"");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onCulprit: [node, nod]}\n",
+        "line 6, column 39: spec.rules[0].onCulprit[1]: expected job, input, worker, "
+        "node, cluster, access, dependency, disruption, gang, server, deadline or "
+        "unknown (did you mean node?), found \"nod\"");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onCulprit: [5]}\n",
+        "line 6, column 33: spec.rules[0].onCulprit[0]: expected job, input, worker, "
+        "node, cluster, access, dependency, disruption, gang, server, deadline or "
+        "unknown, found 5");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onCulprit: [node, node]}\n",
+        "line 6, column 39: spec.rules[0].onCulprit[1]: expected every culprit once, "
+        "found \"node\"");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onCulprit: []}\n",
+        "line 6, column 32: spec.rules[0].onCulprit: expected a list of culprits, as "
+        "disruption, found an empty list");
     check_spec_refused("  rules:\n  - {action: Retry, onConditions: [Evicted, Evicted]}\n",
                        "line 6, column 45: spec.rules[0].onConditions[1]: expected every condition "
                        "once, found \"Evicted\"");
