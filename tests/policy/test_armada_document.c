@@ -320,14 +320,14 @@ static void a_long_refusal_keeps_the_place_and_what_was_found(void **state)
         DOCUMENT_ANY, &d, &fault));
     assert_string_equal(
         document_fault_err(&fault).msg,
-        "line 6, column 20: spec.rules[0].onConditionsOfThePod: expected one of the "
-        "fields action, onExitCodes, onConditions, onTerminationMessage, "
-        "onFailureCategory, onFailureSubcate..., found \"onConditionsOfThePod\"");
-    assert_string_equal(document_fault_in("/etc/tenax/policies.yaml", &fault).msg,
-                        "/etc/tenax/policies.yaml: line 6, column 20: "
-                        "spec.rules[0].onConditionsOfThePod: expected one of the fields action, "
-                        "onExitCodes, onConditions, onTerminationMessage, onFailure..., found "
-                        "\"onConditionsOfThePod\"");
+        "line 6, column 20: spec.rules[0].onConditionsOfThePod: expected one of the fields action, "
+        "onExitCodes, onConditions, onCulprit, onTerminationMessage, onFailureCategory, onFai..., "
+        "found \"onConditionsOfThePod\"");
+    assert_string_equal(
+        document_fault_in("/etc/tenax/policies.yaml", &fault).msg,
+        "/etc/tenax/policies.yaml: line 6, column 20: spec.rules[0].onConditionsOfThePod: expected "
+        "one of the fields action, onExitCodes, onConditions, onCulprit, onTerminationMessage..., "
+        "found \"onConditionsOfThePod\"");
 }
 
 int main(void)
