@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "base/event_cursor.h"
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "client/view.h"
 #include "client/when.h"
 
@@ -266,6 +267,8 @@ int events_main(int argc, char **argv)
     code = client_open(&r.client, &events_command, &args.client);
     if (code != CLI_OK)
         return code;
+    if (args.client.output == CLIENT_TABLE)
+        unknown_queues_warn(&r.client, "events", args.queue);
     if (args.since || !args.follow)
         snprintf(r.last, sizeof r.last, "%s", args.since ? args.since : "0");
     code = events(&r, &args);

@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "client/jobtext.h"
 #include "client/view.h"
 
@@ -214,6 +215,8 @@ int explain_main(int argc, char **argv)
     write_path(&args, &o, &path);
     code = args.queue || args.all ? explain_queues(&c, &path, &out) : explain_job(&c, &path, &out);
     subcommand_print(stdout, &out);
+    if (code == CLI_OK && args.queue && args.client.output == CLIENT_TABLE)
+        unknown_queues_warn(&c, "explain", args.queue);
     buf_fini(&path);
     buf_fini(&out);
     client_close(&c);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "client/client.h"
 #include "client/jobtext.h"
 #include "client/table.h"
@@ -90,7 +91,7 @@ static void add_row(struct client *c, struct table *t, struct str group)
     buf_fini(&what);
 }
 
-static void print_list(struct client *c)
+static void print_list(struct client *c, const char *queue)
 {
     static const char *const headers[] = {"GROUP", ">COUNT", ">LAST HOUR", "TREND", "LAST SEEN",
                                           "QUEUE", "TYPE",   "ERROR",      NULL};
@@ -109,6 +110,8 @@ static void print_list(struct client *c)
         fputs("There are no such failures.\n", stderr);
     else if (view_int(client_answer(c), "total", &total) && total > shown)
         fprintf(stderr, "There are %lld in all; --limit shows more.\n", (long long)total);
+    if (!shown)
+        unknown_queues_warn(c, "failures", queue);
     table_fini(&t);
     buf_fini(&out);
 }
@@ -178,7 +181,7 @@ static int show(struct client *c, const struct failures_args *args, const char *
     if (code == CLI_OK && c->args.output == CLIENT_JSON)
         client_print_answer(c);
     else if (code == CLI_OK && !group)
-        print_list(c);
+        print_list(c, args->queue);
     else if (code == CLI_OK)
         write_group(c, &out, client_answer(c));
     subcommand_print(stdout, &out);

@@ -210,8 +210,15 @@ static int change(struct client *c, const char *name)
     client_print_answer(c);
     c->call.body.len = 0;
     if (unknown)
-        unknown_queue_warn(c, "queue", name);
+        unknown_queue_warn(c, "queue", name, true);
     return CLI_OK;
+}
+
+static void show(struct client *c, const char *name)
+{
+    client_print_answer(c);
+    if (c->args.output == CLIENT_TABLE && unknown_queue(c, name))
+        unknown_queue_warn(c, "queue", name, false);
 }
 
 int queue_main(int argc, char **argv)
@@ -239,7 +246,7 @@ int queue_main(int argc, char **argv)
     } else {
         code = ask(&c, "GET", o.rest[0]);
         if (code == CLI_OK)
-            client_print_answer(&c);
+            show(&c, o.rest[0]);
     }
     client_close(&c);
     return code;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "cli/commands.h"
 #include "client/options.h"
 #include "client/view.h"
 
@@ -20,13 +21,19 @@ static bool is_empty(struct str queue)
     return true;
 }
 
-bool unknown_queue(struct client *c, const char *name)
+static enum call_result get(struct client *c, struct str list, const char *name)
 {
     struct buf path = {0};
-    buf_lit(&path, "/queues");
+    buf_str(&path, list);
     client_segment(&path, str_from(name));
     enum call_result r = call_wait(&c->call, "GET", client_path(&path), c->args.timeout);
     buf_fini(&path);
+    return r;
+}
+
+bool unknown_queue(struct client *c, const char *name)
+{
+    enum call_result r = get(c, STR("/queues"), name);
     struct str queue = client_answer(c);
     return r == CALL_DONE && str_eq(view_get(queue, "configured"), STR("false")) && is_empty(queue);
 }
@@ -50,17 +57,30 @@ static struct str nearest(struct client *c, const char *path, const char *list, 
     return near;
 }
 
-void unknown_queue_warn(struct client *c, const char *command, const char *name)
+/* "there is no queue 'mial'; did you mean 'mail'?", or where those are listed that exist. */
+static void warn(struct client *c, const char *command, const char *what, struct str near)
 {
-    struct arena a = {0};
-    struct str near = nearest(c, "/queues?details=true&limit=1000", "queues", "name", name, &a);
-    bool now = strcmp(command, "queue") == 0; /* it is one by this change */
-    fprintf(stderr, "tenax %s: there %s no queue '%s'%s", command, now ? "was" : "is", name,
-            now ? " until now" : "");
+    fprintf(stderr, "tenax %s: %s", command, what);
     if (near.len)
         fprintf(stderr, "; did you mean '%.*s'?\n", STR_ARG(near));
     else
-        fputs("; `tenax queues` lists those that there are\n", stderr);
+        fprintf(stderr, "; `tenax %s` lists those that there are\n",
+                c->command == &workers_command ? "workers" : "queues");
+}
+
+void unknown_queue_warn(struct client *c, const char *command, const char *name, bool made)
+{
+    struct arena a = {0};
+    struct buf what = {0};
+    struct str near = nearest(c, "/queues?details=true&limit=1000", "queues", "name", name, &a);
+    if (made)
+        buf_print(&what, "there was no queue '%s' until now", name);
+    else
+        buf_print(&what, "there is no queue '%s'%s", name,
+                  c->command == &work_command || c->command == &events_command ? " yet" : "");
+    buf_byte(&what, '\0');
+    warn(c, command, what.at, near);
+    buf_fini(&what);
     arena_fini(&a);
 }
 
@@ -72,9 +92,28 @@ void unknown_queues_warn(struct client *c, const char *command, const char *name
         size_t n = strcspn(names, ",");
         snprintf(name, sizeof name, "%.*s", (int)n, names);
         if (n && n < sizeof name && unknown_queue(c, name))
-            unknown_queue_warn(c, command, name);
+            unknown_queue_warn(c, command, name, false);
         names += n + (names[n] == ',');
     }
+}
+
+bool unknown_worker(struct client *c, const char *name)
+{
+    enum call_result r = get(c, STR("/workers"), name);
+    return r == CALL_GONE && c->call.status == 404;
+}
+
+void unknown_worker_warn(struct client *c, const char *name)
+{
+    struct arena a = {0};
+    struct buf what = {0};
+    c->call.body.len = 0;
+    struct str near = nearest(c, "/workers", "workers", "name", name, &a);
+    buf_print(&what, "there was no worker '%s' until now", name);
+    buf_byte(&what, '\0');
+    warn(c, "workers", what.at, near);
+    buf_fini(&what);
+    arena_fini(&a);
 }
 
 void unknown_budget_warn(struct client *c, const char *key)

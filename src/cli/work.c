@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "cli/work.h"
 #include "worker/child.h"
 #include "worker/executor_process.h"
@@ -210,6 +211,19 @@ static int work(const struct work_args *args, const struct options *o, const cha
     return code;
 }
 
+/* Jobs of a queue that is still to come are waited for; but the name may be a typing error. A
+ * server that does not answer at once is asked no more: the worker says so itself. */
+static void warn_of_queues(const struct work_args *args)
+{
+    struct client c;
+    struct client_args to = args->client;
+    to.timeout = (span){2000};
+    if (client_open(&c, &work_command, &to) != CLI_OK)
+        return;
+    unknown_queues_warn(&c, "work", args->queue);
+    client_close(&c);
+}
+
 int work_main(int argc, char **argv)
 {
     struct work_args args = {0};
@@ -232,6 +246,7 @@ int work_main(int argc, char **argv)
     if (args.once)
         args.concurrency = 1;
     char *url = call_url(args.client.url);
+    warn_of_queues(&args);
     work_block_signals();
     code = work(&args, &o, url);
     free(url);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/unknown.h"
 #include "client/client.h"
 #include "client/jobtext.h"
 #include "client/table.h"
@@ -133,6 +134,7 @@ static int act(struct client *c, const struct workers_args *args, const char *na
                    : args->stop   ? STR("/stop")
                                   : STR(""));
     bool change = args->quiet || args->resume || args->stop;
+    bool unknown = change && unknown_worker(c, name);
     int code = client_ask(c, change ? "POST" : "GET", client_path(&path));
     if (code == CLI_OK && c->args.output == CLIENT_JSON && !args->resume)
         client_print_answer(c);
@@ -141,6 +143,8 @@ static int act(struct client *c, const struct workers_args *args, const char *na
                STR_ARG(view_text(&c->arena, client_answer(c), "returned")));
     else if (code == CLI_OK && !args->resume)
         print_worker(c);
+    if (code == CLI_OK && unknown)
+        unknown_worker_warn(c, name);
     buf_fini(&path);
     return code;
 }

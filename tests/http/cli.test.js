@@ -542,6 +542,15 @@ describe('tenax jobs, job and queues', () => {
         await tenax(['queue', 'letters', '--delete']);
     });
 
+    it('warn_of_a_worker_that_nobody_knows', async () => {
+        await server.claim({ queues: ['none-here'], worker: 'worker-1', count: 1, wait_ms: 0 });
+        const typo = await tenax(['workers', 'wroker-1', '--quiet']);
+        assert.match(typo.stderr, /no worker 'wroker-1' until now; did you mean 'worker-1'\?/);
+        assert.equal((await tenax(['workers', 'wroker-1', '--resume'])).stderr, '');
+        assert.equal((await tenax(['workers', 'worker-1', '--quiet'])).stderr, '');
+        await tenax(['workers', 'worker-1', '--resume']);
+    });
+
     it('say_that_a_queue_in_which_nothing_was_found_is_unknown', async () => {
         for (const [args, none] of [[['jobs'], 'no such jobs'], [['retry'], ''], [['delete'], ''], [['cancel'], '']]) {
             const typo = await tenax([...args, '--queue', 'a,ab', '--type', 'none-of-this']);
@@ -551,6 +560,14 @@ describe('tenax jobs, job and queues', () => {
         }
         const found = await tenax(['jobs', '--queue', 'a,ab']);
         assert.equal(found.stderr, '', 'it is no error where there are jobs');
+        for (const [args, yet] of [[['work', '--drain'], ' yet'], [['events'], ' yet'], [['explain'], ''], [['failures'], '']]) {
+            const tail = args[0] === 'work' ? ['--', 'true'] : [];
+            const typo = await tenax([...args, '--queue', ['explain', 'work'].includes(args[0]) ? 'ab' : 'a,ab', ...tail]);
+            assert.match(typo.stderr, new RegExp(`^tenax ${args[0]}: there is no queue 'ab'${yet}; .tenax queues. lists`, 'm'));
+            assert.doesNotMatch(typo.stderr, /no queue 'a'/);
+        }
+        assert.match((await tenax(['queue', 'ab'])).stderr, /^tenax queue: there is no queue 'ab';/);
+        assert.equal((await tenax(['queue', 'a'])).stderr, '');
         await tenax(['budgets', 'set', 'images', '--allocation', '3']);
         const near = await tenax(['budgets', 'set', 'imagse', '--allocation', '3']);
         assert.match(near.stderr, /'imagse' is new; there is also 'images'/);
