@@ -66,6 +66,7 @@ type Client struct {
 	retryFor time.Duration
 	noKeys   bool
 	log      *log.Logger
+	reports  *reports
 }
 
 // HOST[:PORT][/PATH], without a scheme.
@@ -91,6 +92,7 @@ func NewClient(o Options) (*Client, error) {
 	}
 	c := &Client{url: where, options: o, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys,
 		log: o.Log}
+	c.reports = newReports(c)
 	if c.log == nil {
 		c.log = log.Default()
 	}
@@ -268,8 +270,8 @@ type request struct {
 }
 
 func (c *Client) ask(ctx context.Context, r request, answer any) error {
-	var content []byte
-	if r.body != nil {
+	content, isJSON := r.body.(json.RawMessage)
+	if r.body != nil && !isJSON {
 		var err error
 		if content, err = json.Marshal(r.body); err != nil {
 			return err

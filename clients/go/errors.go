@@ -84,7 +84,7 @@ func newAPIError(path string, status int, body []byte) *APIError {
 	var known struct {
 		Error, Code, Status string
 		Offset              *int64
-		Jobs                json.RawMessage
+		Jobs, Reports       json.RawMessage
 		NotFound            json.RawMessage `json:"not_found"`
 	}
 	if json.Unmarshal(body, &known) != nil {
@@ -95,6 +95,8 @@ func newAPIError(path string, status int, body []byte) *APIError {
 	} else if known.Code == "" || known.Error == "" {
 		if isList(known.Jobs) {
 			known.Error = "some of these leases were not renewed"
+		} else if isList(known.Reports) {
+			known.Error = "some of these reports were refused"
 		} else if isList(known.NotFound) {
 			known.Error = "some of these jobs are not in flight"
 		} else {

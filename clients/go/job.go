@@ -110,8 +110,15 @@ func (j *Job) isOver() bool {
 
 func (j *Job) post(ctx context.Context, verb string, body map[string]any, answer any) error {
 	body["token"] = j.Token
-	return j.client.ask(ctx, request{"POST", "/jobs/" + j.ID + "/" + verb, body, false, reportTimeout, -1, ""},
-		answer)
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	text, err := j.client.reports.report(ctx, j.ID, verb, content)
+	if err != nil || answer == nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
 }
 
 // conclude says whether the caller is the one who may say how the run ended.
