@@ -18,7 +18,7 @@ static unsigned size_of(const struct sim *s, unsigned number)
 bool gang_join(struct sim *s, struct enqueue *spec, char name[GANG_NAME])
 {
     unsigned number;
-    if (!sim_chance(s, 30))
+    if (!sim_chance(s, s->profile.nodes ? 60 : 30))
         return false;
     if (s->gang.number && sim_chance(s, 10)) {
         number = 1 + (unsigned)sim_draw(s, s->gang.number); /* which may have no place left */

@@ -425,10 +425,12 @@ static void check_handout(const struct ledger *l, const struct mjob *m, const st
             m->serial, lifecycle_status_name(m->ended));
     PROMISE(st->status == STATUS_IN_FLIGHT && st->runs == h->run + 1, "I3",
             "job %lu was handed out in a wrong state", m->serial);
-    bool in_time =
-        m->rerun_ever || m->patched & PATCH_READY_AT || st->dequeued_at.ms >= m->ready_at.ms;
-    PROMISE(st->dequeued_at.ms <= now.ms && in_time && st->dequeued_at.ms >= st->ready_at.ms,
-            "READY_AT", "job %lu was handed out before its time", m->serial);
+    bool patched = m->patched & PATCH_READY_AT;
+    bool in_time = m->rerun_ever || patched || st->dequeued_at.ms >= m->ready_at.ms;
+    /* A claim that is sent again tells what a patch has made of the job since it was taken. */
+    in_time &= (patched && !s) || st->dequeued_at.ms >= st->ready_at.ms;
+    PROMISE(st->dequeued_at.ms <= now.ms && in_time, "READY_AT",
+            "job %lu was handed out before its time", m->serial);
     PROMISE(st->forgiven == m->forgiven || ledger_is_foggy(m), "RERUN",
             "job %lu: %u attempts are forgiven", m->serial, st->forgiven);
     PROMISE(st->attempts - st->forgiven <= (uint64_t)limit_of(l, m) || was_told_when(m) ||

@@ -43,7 +43,8 @@ static void sharpen(struct profile *p, uint64_t seed)
     }
     if (seed % 8 == 5) {
         p->nodes = p->policies = p->graces = true;
-        p->limits = p->crons = p->deps = p->gangs = p->bulks = false;
+        p->limits = p->crons = p->deps = p->deadlines = false;
+        p->gangs = p->bulks = true;
         p->queues = 1;
     }
 }

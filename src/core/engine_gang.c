@@ -70,6 +70,15 @@ void engine_gang_join(struct engine *e, const struct job *job)
     update(e, g);
 }
 
+void engine_gang_rejoin(struct engine *e, instant now, const struct job *job)
+{
+    const struct gang_member *m;
+    engine_gang_join(e, job);
+    m = find(e, job->id);
+    if (m)
+        engine_gang_wait_since(e, m->gang, now);
+}
+
 void engine_gang_leave(struct engine *e, instant now, struct id id)
 {
     struct gang_member *m = find(e, id);

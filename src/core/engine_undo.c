@@ -159,7 +159,7 @@ static struct err wait_again(struct engine *e, instant now, struct job *job, enu
     engine_unique_move(e, engine_unique_ref(e, job), job->id, from, s->status);
     engine_end_by_add(e, job);
     engine_budget_join(e, now, job);
-    engine_gang_join(e, job);
+    engine_gang_rejoin(e, now, job);
     if (s->status == STATUS_BLOCKED) {
         engine_blocked_add(e, q, job);
         return err_none();

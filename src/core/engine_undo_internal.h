@@ -28,6 +28,9 @@ void engine_group_rejoin(struct engine *e, const struct job *job, const struct g
 /* engine_gang.c */
 /* Whether a job that was a member may be one again. */
 bool engine_gang_takes_back(const struct engine *e, const struct job *job);
+/* Makes it one again, if it was. Its gang can have been complete for longer than members are waited
+ * for; while not all of them are back, the wait begins now. */
+void engine_gang_rejoin(struct engine *e, instant now, const struct job *job);
 
 /* engine_depend.c */
 /* Lets a job that was blocked, and is to be again, wait for those of its dependencies that are not

@@ -16,12 +16,13 @@
 instant engine_waits_end(const struct engine *e, instant since, span most)
 {
     span grace = {most.ms < GRACE_MS ? most.ms : GRACE_MS};
-    return instant_max(instant_add(since, most), instant_add(e->open_waits.began, grace));
+    instant began = instant_add(e->open_waits.began, e->lead);
+    return instant_max(instant_add(since, most), instant_add(began, grace));
 }
 
 void engine_waits_begin(struct engine *e, instant now)
 {
-    e->open_waits.began = now;
+    e->open_waits.began = engine_steady(e, now);
     e->open_waits.orphans = (struct orphan_walk){.runs = e->odd.count > 0};
 }
 

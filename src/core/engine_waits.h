@@ -23,7 +23,7 @@ struct orphan_walk {
 struct open_waits {
     struct btree held;  /* major: since when; held jobs without a deadline */
     struct btree gangs; /* major: since when; gangs that lack members; val: struct gang * */
-    instant began;      /* the engine: senders get a grace from then on, to come back */
+    instant began;      /* the engine, in steady time: senders get a grace from then on */
     struct orphan_walk orphans;
 };
 

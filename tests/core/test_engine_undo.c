@@ -262,6 +262,32 @@ static void a_whole_gang_comes_back_and_runs_together(void **state)
     assert_int_equal(undo(r, &entries[0]), UNDO_GANG); /* the other one runs */
 }
 
+/* A complete gang may have waited for a worker for longer than members are waited for. */
+static void a_gang_that_comes_back_member_by_member_is_waited_for_anew(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    struct undo_entry entries[2];
+    struct id ids[2];
+    r->settings.gang_wait_max = HOUR;
+    rig_restart(r);
+    spec.options.gang = STR("g");
+    spec.options.gang_size = 2;
+    for (int i = 0; i < 2; i++)
+        ids[i] = rig_add_spec(r, &spec);
+    rig_turn_after(r, 5 * HOUR.ms);
+    for (int i = 0; i < 2; i++)
+        entries[i] = removed(r, ids[i]);
+    assert_int_equal(undo(r, &entries[0]), UNDO_DONE);
+    rig_turn_after(r, HOUR.ms - 1);
+    assert_int_equal(rig_status(r, ids[0]), STATUS_READY);
+    assert_int_equal(undo(r, &entries[1]), UNDO_DONE);
+    rig_turn_after(r, 5 * HOUR.ms);
+    rig_stream(r, "s", "q", 2);
+    rig_turn(r);
+    rig_assert_got(r, ids[0], ids[1]);
+}
+
 static struct id after(struct rig *r, struct id id, enum depend_death death)
 {
     struct enqueue spec = rig_spec("later");
@@ -440,6 +466,7 @@ int main(void)
         TEST(two_jobs_that_had_a_key_together_both_come_back),
         TEST(a_group_is_what_it_was),
         TEST(a_whole_gang_comes_back_and_runs_together),
+        TEST(a_gang_that_comes_back_member_by_member_is_waited_for_anew),
         TEST(a_gang_waits_for_all_when_a_member_was_canceled_and_is_back),
         TEST(a_blocked_job_waits_for_what_is_not_done_by_now),
         TEST(a_cancel_that_others_have_undone_is_left_alone),

@@ -145,6 +145,20 @@ static void after_a_restart_a_gang_has_a_grace(void **state)
     assert_ended(r, a, "had 1 of its 2 members");
 }
 
+/* The server began by a clock that was behind, and follows it when it is set right. */
+static void a_leap_of_the_clock_takes_nothing_of_that_grace(void **state)
+{
+    R;
+    struct id a = add_member(r, "g", 2);
+    rig_restart(r);
+    r->now.ms += 50 * HOUR;
+    engine_set_lead(r->e, (span){50 * HOUR});
+    rig_turn_after(r, 10 * MINUTE - 1);
+    assert_int_equal(rig_status(r, a), STATUS_READY);
+    rig_turn_after(r, 1);
+    assert_ended(r, a, "had 1 of its 2 members");
+}
+
 static void what_an_older_version_left_ends_by_the_same_rule(void **state)
 {
     R;
@@ -325,6 +339,7 @@ int main(void)
         WAIT_TEST(one_that_is_complete_waits_for_room_as_long_as_it_takes),
         WAIT_TEST(members_with_a_wait_of_their_own_are_waited_for),
         WAIT_TEST(after_a_restart_a_gang_has_a_grace),
+        WAIT_TEST(a_leap_of_the_clock_takes_nothing_of_that_grace),
         WAIT_TEST(what_an_older_version_left_ends_by_the_same_rule),
         WAIT_TEST(a_member_that_waits_for_another_is_refused),
         WAIT_TEST(one_that_waits_for_itself_all_the_same_ends),
