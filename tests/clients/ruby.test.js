@@ -7,7 +7,7 @@ const { CLIENTS, testClient } = require('./language');
 
 testClient('ruby', {
     tests: ['ruby', '-w', '-e', 'ARGV.each { |file| require file }', './test/test_client.rb',
-        './test/test_worker.rb'],
+        './test/test_worker.rb', './test/test_together.rb'],
     counted: /^[3-9]\d runs, \d+ assertions, 0 failures, 0 errors, 0 skips$/m,
     example: (text, dir) => {
         fs.writeFileSync(path.join(dir, 'sample.rb'), text);

@@ -3,6 +3,7 @@
 
 require_relative "tenax/errors"
 require_relative "tenax/transport"
+require_relative "tenax/together"
 require_relative "tenax/client"
 require_relative "tenax/job"
 require_relative "tenax/worker"

@@ -79,6 +79,7 @@ module Tenax
       @timeout = timeout
       @retry_for = retry_for
       @idempotent = idempotent
+      @reports = ManyReports.new(self)
       @transport = Transport.new(
         url: url || from_env("TENAX_URL") || "http://127.0.0.1:7890",
         token: token, token_file: token_file || from_env("TENAX_TOKEN_FILE"),
@@ -133,10 +134,21 @@ module Tenax
     # may be repeated when it is not known whether it arrived; without it GET, PUT and DELETE may. An
     # answer without the +member+, if one is named, is not from Tenax.
     # @return [Object, nil] the answer's JSON, if it has a body
-    def request(method, path, body = nil, repeat: %w[GET PUT DELETE].include?(method),
-                timeout: @timeout, retry_for: @retry_for, idempotency_key: nil, member: nil)
+    def request(method, path, body = nil, **options)
+      request_content(method, path, body.nil? ? nil : Client.encode(body), **options)
+    end
+
+    # Reports how a run goes, together with what else is reported meanwhile.
+    # @api private
+    def report(id, outcome, body)
+      @reports.report(id, outcome, Client.encode(body))
+    end
+
+    # The same as request, with the text of the body.
+    # @api private
+    def request_content(method, path, content, repeat: %w[GET PUT DELETE].include?(method),
+                        timeout: @timeout, retry_for: @retry_for, idempotency_key: nil, member: nil)
       headers = idempotency_key.nil? ? {} : { "Idempotency-Key" => idempotency_key }
-      content = body.nil? ? nil : Client.encode(body)
       finish = now + retry_for
       tries = 0
       begin

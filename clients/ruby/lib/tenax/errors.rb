@@ -50,7 +50,7 @@ module Tenax
     def self.refusal?(path, body)
       return false unless body.is_a?(Hash)
       return true if path.split("?").first == "/health" && body["status"].is_a?(String)
-      return true if body["jobs"].is_a?(Array) || body["not_found"].is_a?(Array)
+      return true if %w[jobs reports not_found].any? { |member| body[member].is_a?(Array) }
 
       body["code"].is_a?(String) && !body["code"].empty? && body["error"].is_a?(String)
     end
@@ -58,6 +58,7 @@ module Tenax
     # What an answer without a sentence says.
     def self.sentence(body)
       return "some of these leases were not renewed" if body["jobs"].is_a?(Array)
+      return "some of these reports were refused" if body["reports"].is_a?(Array)
       return "some of these jobs are not in flight" if body["not_found"].is_a?(Array)
 
       "the server is #{body['status']}"

@@ -128,7 +128,7 @@ module Tenax
     # One try of a report.
     # @api private
     def post(verb, body)
-      @client.request("POST", "/jobs/#{id}/#{verb}", { token: token, **body }, timeout: 10, retry_for: 0)
+      @client.report(id, verb, { token: token, **body })
     end
 
     # Seconds after which it may come again, if it is given back without a time.
