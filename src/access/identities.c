@@ -344,8 +344,9 @@ struct err identities_check(struct identities *i, struct identity_request *r, in
     *who = NULL;
     if (!tokens_bearer(r->authorization, &text))
         return r->authorization.len ? err_none() : check_certificate(i, r, who);
-    struct err err = i->rules.issuer_count && jwt_is_like(text)
-                         ? check_jwt(i, r, text, now, who)
-                         : tokens_check(i->settings.tokens, text, now, who);
+    struct err err =
+        i->rules.issuer_count && jwt_is_like(text)
+            ? check_jwt(i, r, text, now, who)
+            : tokens_check(i->settings.tokens, text, instant_add(now, (span){-r->held.ms}), who);
     return err.code == ERR_OK ? err : identities_wrong(i, r, now, &err);
 }

@@ -44,7 +44,8 @@ struct identity_request {
     struct str authorization;  /* the header */
     const char *address;       /* of the peer */
     struct str subject, names; /* of its certificate (struct http_peer) */
-    uint32_t wait;             /* out: seconds, iff ERR_TOO_MANY_TRIES */
+    span held; /* so far the time that jobs go by is behind: no jump of the clock ends a token */
+    uint32_t wait; /* out: seconds, iff ERR_TOO_MANY_TRIES */
 };
 
 /* *who stays valid until tokens_free and identities_free; NULL: nothing in the request says who

@@ -22,9 +22,9 @@ const struct operation **api_operations_new(void)
     return all;
 }
 
-static instant now_of(const struct api *a)
+instant api_now(const struct api *a)
 {
-    return a->settings.now(a->settings.now_ctx);
+    return instant_min(a->settings.now(a->settings.now_ctx), backend_time(a->backend));
 }
 
 /* Until an admin has a token everybody may do everything, as far as the listeners reach; but tokens
@@ -65,7 +65,10 @@ struct err api_identify(const struct api *a, const struct endpoint *e, struct ap
                                     .address = peer->address,
                                     .subject = peer->subject,
                                     .names = peer->names};
-    struct err err = identities_check(identities, &asks, now_of(a), &r->token);
+    /* What others sign counts by the wall clock, as theirs do. */
+    instant now = a->settings.now(a->settings.now_ctx);
+    asks.held = instant_diff(now, api_now(a));
+    struct err err = identities_check(identities, &asks, now, &r->token);
     r->wait = asks.wait;
     TRY(err);
     if (r->token)
@@ -198,5 +201,5 @@ void api_hide_logs(const struct call *c, const struct reply *r)
 
 bool api_is_over(const struct api *a, const struct token *t, const struct token *of)
 {
-    return t && (of ? t == of : !token_is_live(t, now_of(a)));
+    return t && (of ? t == of : !token_is_live(t, api_now(a)));
 }

@@ -76,11 +76,6 @@ static void keep(struct canary *c, struct str trail)
     buf_fini(&value);
 }
 
-static instant now_of(const struct api *a)
-{
-    return a->settings.now(a->settings.now_ctx);
-}
-
 static void move_for(struct canary *c, enum canary_state next, const char *reason, struct str trail)
 {
     c->next = next;
@@ -88,7 +83,7 @@ static void move_for(struct canary *c, enum canary_state next, const char *reaso
     for (char *at = c->next_reason; *at; at++)
         *at = (unsigned char)*at < ' ' ? ' ' : *at; /* it is a line of the entry */
     if (next != STATE_CANARY && next != STATE_REST)
-        c->ended = now_of(c->hub->api);
+        c->ended = api_now(c->hub->api);
     keep(c, trail);
 }
 
@@ -523,7 +518,7 @@ void api_canary_begin(struct api *a, const struct api_request *r, const struct l
     c->query = api_canary_text(query);
     c->by = api_canary_text(r->trail);
     c->rate = p->list.per_second;
-    c->began = now_of(a);
+    c->began = api_now(a);
     c->jobs = alloc_get(CANARY_JOBS_MAX * sizeof *c->jobs);
     c->call = api_call(a, r);
     submit_list(c, CMD_LIST, jobs, on_chosen);

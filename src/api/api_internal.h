@@ -53,6 +53,8 @@ struct api_request {
     struct str trail;                  /* of its change (struct command, trail); or empty */
 };
 
+/* The wall clock's time, but no later than the time that jobs go by: a jump ends nothing early. */
+instant api_now(const struct api *a);
 /* What each endpoint needs; free() it. */
 const struct operation **api_operations_new(void);
 

@@ -276,7 +276,7 @@ static void on_created(void *ctx, struct token *token, const struct err *err)
 static struct err decode(struct api *a, const struct api_request *r, struct token_spec *spec)
 {
     *spec = (struct token_spec){.expires = INSTANT_NONE};
-    spec->created = a->settings.now(a->settings.now_ctx);
+    spec->created = api_now(a);
     TRY(api_decode_body(a, r->http, token_table, COUNT(token_table), false, spec));
     if (instant_is_set(spec->expires) && spec->expires.ms <= spec->created.ms)
         return err_make(ERR_BAD_VALUE, "expires_at: that time is over");
@@ -409,7 +409,7 @@ void api_tokens_heartbeat(struct api *a)
     size_t at = 0, count = 0;
     if (!a->settings.tokens)
         return;
-    instant now = a->settings.now(a->settings.now_ctx);
+    instant now = api_now(a);
     for (struct token *t; count < KEPT_PER_BEAT && (t = tokens_next(a->settings.tokens, &at));) {
         bool forgotten = is_forgotten(t, now);
         if (!forgotten && t->used - t->used_kept < USED_STEP_MS)

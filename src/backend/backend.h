@@ -165,6 +165,7 @@ struct backend_vt {
     void (*configure)(struct backend *b, const struct backend_settings *settings);
     struct err (*turn)(struct backend *b);
     bool (*next_due)(const struct backend *b, instant *at);
+    instant (*time)(const struct backend *b);
     bool (*is_settling)(const struct backend *b);
     void (*stop)(struct backend *b);
     bool (*is_idle)(const struct backend *b);
@@ -216,6 +217,13 @@ NODISCARD static inline struct err backend_turn(struct backend *b)
 static inline bool backend_next_due(const struct backend *b, instant *at)
 {
     return b->vt->next_due(b, at);
+}
+
+/* The time that jobs go by now: the wall clock's, unless that has jumped or is behind what is
+ * stored. */
+static inline instant backend_time(const struct backend *b)
+{
+    return b->vt->time(b);
 }
 
 /* Whether the last turn has released replies that had better leave before the next turn, which is

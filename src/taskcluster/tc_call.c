@@ -264,14 +264,15 @@ static bool identify_client(struct tc_call *c, const struct http_request *req,
         c->actor = (struct actor){.kind = ACTOR_ANONYMOUS};
         return true;
     }
-    struct err err = access_check(set->access, &asks, c->now, c->arena, &c->who, challenge);
+    instant wall = set->now(set->ctx); /* by which others sign */
+    struct err err = access_check(set->access, &asks, wall, c->arena, &c->who, challenge);
     if (err.code == ERR_OK) {
         bool known = c->who.kind != ACCESS_ANONYMOUS;
         c->actor = (struct actor){known ? ACTOR_HAWK : ACTOR_ANONYMOUS, .id = c->who.client_id};
         return known ? limit_client(c) : check_anonymous(c);
     }
     if (set->identities)
-        err = identities_wrong(set->identities, shows, c->now, &err);
+        err = identities_wrong(set->identities, shows, wall, &err);
     refuse_identity(c, shows, &err, challenge);
     return false;
 }
@@ -290,8 +291,10 @@ static bool identify(struct tc_call *c, const struct http_request *req)
         tc_fail_err(c, &err);
         return false;
     }
+    instant wall = set->now(set->ctx);
+    shows.held = instant_diff(wall, c->now);
     if (set->identities)
-        err = identities_check(set->identities, &shows, c->now, &token);
+        err = identities_check(set->identities, &shows, wall, &token);
     if (err.code != ERR_OK) {
         refuse_identity(c, &shows, &err, "Bearer realm=\"tenax\", error=\"invalid_token\"");
         return false;
@@ -422,6 +425,11 @@ static bool check_body(struct tc_call *c, const struct http_request *req)
 
 /* --- */
 
+instant tc_now(const struct taskcluster *t)
+{
+    return instant_min(t->settings.now(t->settings.ctx), backend_time(t->backend));
+}
+
 static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
                              const struct http_request *req, const struct tc_method *m,
                              const struct route_params *params)
@@ -431,7 +439,7 @@ static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
     c->x = x;
     c->method = m;
     c->arena = req->arena;
-    c->now = t->settings.now(t->settings.ctx);
+    c->now = tc_now(t);
     c->query = arena_copy(c->arena, req->query);
     c->length = req->length;
     c->host = arena_copy(c->arena, req->host);

@@ -256,7 +256,7 @@ static void on_claimed(void *ctx, const struct reply *r)
     w->claim = NULL;
     list_unlink(&w->node);
     http_on_gone(c->x, NULL, NULL);
-    c->now = c->tc->settings.now(c->tc->settings.ctx);
+    c->now = tc_now(c->tc);
     if (r->err.code != ERR_OK) {
         tc_fail_err(c, &r->err);
         return;

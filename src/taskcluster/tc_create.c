@@ -207,7 +207,7 @@ static void on_found(void *ctx, const struct reply *r)
         return;
     }
     /* To find them may have taken until after its end: no worker should get it then. */
-    instant now = n->call->tc->settings.now(n->call->tc->settings.ctx);
+    instant now = tc_now(n->call->tc);
     if (n->definition.deadline_at.ms <= now.ms) {
         refuse(n, TC_INPUT_ERROR, err_make(ERR_BAD_VALUE, "`deadline` cannot be in the past"));
         return;

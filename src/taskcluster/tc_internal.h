@@ -41,6 +41,9 @@ struct taskcluster {
     struct taskcluster_polled polled;
 };
 
+/* The wall clock's time, but no later than the time that jobs go by: a jump ends nothing early. */
+instant tc_now(const struct taskcluster *t);
+
 struct tc_call;
 
 /* A parameter of a query: its name, and whether a value of it is allowed. */

@@ -55,7 +55,7 @@ static bool is_over(const struct tc_handed *h, instant now)
 /* Workers that never ask again leave nothing behind. */
 static void drop_old(struct taskcluster *t)
 {
-    instant now = t->settings.now(t->settings.ctx);
+    instant now = tc_now(t);
     for (struct list *at = t->lost.next, *next; at != &t->lost; at = next) {
         struct tc_handed *h = LIST_OF(at, struct tc_handed, node);
         next = at->next;

@@ -34,7 +34,7 @@ static void on_read(void *ctx, const struct reply *r)
     struct step *s = ctx;
     struct tc_call *c = s->call;
     struct tc_task t;
-    c->now = c->tc->settings.now(c->tc->settings.ctx);
+    c->now = tc_now(c->tc);
     bool found = r->err.code == ERR_OK && tc_task_of(r, c->arena, &t);
     bool missing = !found && (r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND);
     if (missing && s->optional) {

@@ -271,7 +271,7 @@ static void add_recent(struct tc_worker *w, const struct tc_recent *t)
 static void on_recalled(void *ctx, const struct reply *r)
 {
     struct remembering *m = ctx;
-    instant now = m->tc->settings.now(m->tc->settings.ctx);
+    instant now = tc_now(m->tc);
     struct tc_worker *w = new_worker(&m->arena, m->queue, m->group, m->id, now);
     if (r->err.code == ERR_OK)
         read_entry(&r->kv[0], &m->arena, w);

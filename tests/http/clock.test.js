@@ -6,8 +6,11 @@
 const assert = require('node:assert/strict');
 const { after, before, describe, it } = require('node:test');
 const { Server, run, until } = require('./harness');
+const { create, guarded } = require('./access');
+const { definition, slugid, useTaskcluster } = require('./taskcluster');
 const { useWrongClock } = require('./wrong_clock');
 
+const HOUR = 3600 * 1000;
 const YEAR = 365 * 86400 * 1000;
 const MINUTE = 60 * 1000;
 
@@ -99,5 +102,55 @@ describe('a wrong clock', () => {
         assert.equal((await server.job(id)).status, 'ready');
         await isRight();
         assert.ok(await next() < Date.now() + 2 * 3600 * 1000);
+    });
+});
+
+describe('a clock that is a year ahead', () => {
+    const clock = useWrongClock();
+    const says = (server, status) =>
+        until(async () => (await server.get('/health')).json.status === status, `health says ${status}`);
+
+    it('ends_no_token_early_and_forgets_none', async (t) => {
+        const { server, tokens, as } = await guarded(t, { p: { roles: ['producer'], expires_at: Date.now() + HOUR } },
+            { env: clock.env });
+        const enqueue = async () => (await as('p').post('/jobs', { queue: 'q', type: 't', payload: 1 })).status;
+        const stream = as('p').events('?since=0');
+        clock.set(YEAR);
+        await says(server, 'clock');
+        assert.equal(await enqueue(), 201);
+        const headers = { authorization: `Bearer ${tokens.admin}` };
+        await create(server, { roles: ['viewer'], expires_at: Date.now() + HOUR }, headers);
+        await server.stop();
+        await server.start();
+        assert.equal(await enqueue(), 201);
+        clock.set(0);
+        await says(server, 'ok');
+        assert.equal(await enqueue(), 201);
+        assert.equal((await as('admin').get('/tokens')).json.tokens.length, 3);
+        (await stream).close();
+    });
+
+    const server = useTaskcluster({ env: clock.env });
+
+    it('takes_no_message_of_a_task_away_and_ends_no_quarantine', async () => {
+        const queue = await server.queue();
+        const task = definition(), id = await slugid();
+        const [provisioner, type] = task.taskQueueId.split('/');
+        const poll = async () => {
+            const { queues } = (await server.fetch(`/api/queue/v1/poll-task-url/${provisioner}/${type}`)).json;
+            return Promise.all(queues.map(({ signedPollUrl }) => server.fetch(signedPollUrl.replace(/^http:..[^/]+/, ''))));
+        };
+        await queue.createTask(id, task);
+        const inHours = (hours) => new Date(Date.now() + hours * HOUR).toJSON();
+        await queue.declareWorker(provisioner, type, 'group', 'sick', { expires: inHours(2) });
+        await queue.quarantineWorker(provisioner, type, 'group', 'sick', { quarantineUntil: inHours(1) });
+        clock.set(YEAR);
+        await says(server, 'clock');
+        assert.deepEqual(await queue.claimTask(id, 0, { workerGroup: 'group', workerId: 'sick' }), {});
+        const shown = async () => (await poll()).filter((res) => /<QueueMessage>/.test(res.text)).length;
+        assert.equal(await shown(), 1);
+        clock.set(0);
+        await says(server, 'ok');
+        assert.equal(await shown(), 0, 'it is not visible again before its time');
     });
 });

@@ -632,6 +632,7 @@ static const struct backend_vt vt = {
     .configure = configure,
     .turn = turn,
     .next_due = next_due,
+    .time = embedded_time,
     .is_settling = is_settling,
     .stop = embedded_stop,
     .is_idle = is_idle,

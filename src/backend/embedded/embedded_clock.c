@@ -108,23 +108,40 @@ void embedded_clock_lead(struct embedded *b, struct engine *e)
         engine_set_lead(e, c->lead);
 }
 
+/* Whether a wall clock that went by so much more than time has passed is not followed. */
+static bool is_off(const struct embedded *b, int64_t leap)
+{
+    int64_t limit = b->settings.clock_jump_limit.ms;
+    bool known = b->clock.looked && b->env.ticks && !b->clock.unsure;
+    return leap < -limit || (leap > limit && known);
+}
+
 void embedded_refresh_now(struct embedded *b)
 {
     struct clock *c = &b->clock;
-    int64_t passed = passed_since(b), limit = b->settings.clock_jump_limit.ms;
+    int64_t passed = passed_since(b);
     c->wall = b->env.now(b->env.ctx);
     if (!c->looked)
         c->steady = c->wall;
     c->steady.ms += passed;
     int64_t leap = c->wall.ms - b->now.ms - passed;
-    bool known = c->looked && b->env.ticks && !c->unsure;
-    bool off = leap < -limit || (leap > limit && known);
+    bool off = is_off(b, leap);
     b->now = off ? instant_add(b->now, (span){passed}) : instant_max(b->now, c->wall);
     c->unsure = c->unsure && off;
     c->ahead.ms = b->now.ms - c->wall.ms;
     set_off(b, off, (span){leap});
     c->looked = true;
     embedded_clock_lead(b, b->engine);
+}
+
+instant embedded_time(const struct backend *base)
+{
+    const struct embedded *b = (const struct embedded *)base;
+    int64_t ticks = b->env.ticks ? b->env.ticks(b->env.ctx) : 0;
+    int64_t passed = b->clock.looked ? (ticks - b->clock.ticks) / 1000 : 0;
+    instant wall = b->env.now(b->env.ctx);
+    bool off = is_off(b, wall.ms - b->now.ms - passed);
+    return off ? instant_add(b->now, (span){passed}) : instant_max(b->now, wall);
 }
 
 /* --- leases that nobody could renew --- */

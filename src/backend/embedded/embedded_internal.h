@@ -299,6 +299,8 @@ void embedded_beat(struct backend *base);
 
 /* embedded_clock.c */
 void embedded_refresh_now(struct embedded *b);
+/* A function of struct backend_vt. */
+instant embedded_time(const struct backend *base);
 /* Adds the newest instant to what the turn is going to commit, if that is anything. */
 void embedded_clock_seal(struct embedded *b, struct turn *t);
 /* Lets time go on from the newest instant that was stored, and finishes a correction of jobs that
