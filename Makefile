@@ -23,7 +23,7 @@ ASAN_SEEDS = 1..20
 
 .PHONY: all check debug asan demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
 	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long soak lint docs bench sim fuzz install deb clean help \
-	bench-peers bench-growth bench-postgres bench-report test-bench
+	bench-peers bench-clients bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -256,6 +256,10 @@ bench-peers: all
 bench-postgres: all
 	@tools/setup test
 	bench/postgres.js $(BUILD)/tenax $(BUILD)/bench/load
+
+## bench-clients: what the clients of each language do in a second, BEFORE=OTHER/clients beside those of another checkout; 2 min
+bench-clients: all
+	bench/clients.js $(BUILD)/tenax $(if $(BEFORE),--before $(BEFORE))
 
 ## bench-growth: what a job costs with up to 30 million of them, 10,000 queues, 10,000 connections
 bench-growth: all

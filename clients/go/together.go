@@ -58,12 +58,14 @@ func (t *together) next() {
 	defer t.mu.Unlock()
 	if !t.isBusy && len(t.waiting) > 0 {
 		t.isBusy = true
-		go t.begin(t.take())
+		go t.begin()
 	}
 }
 
-// take: those that fit into one request.
+// take: what comes up until its goroutine runs goes along; those that fit into one request.
 func (t *together) take() []*call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	count, size := 0, 0
 	for count < len(t.waiting) && count < togetherMost {
 		size += len(t.waiting[count].content)
@@ -77,7 +79,8 @@ func (t *together) take() []*call {
 	return calls
 }
 
-func (t *together) begin(calls []*call) {
+func (t *together) begin() {
+	calls := t.take()
 	var once sync.Once
 	end := func() {
 		once.Do(func() {
@@ -88,7 +91,9 @@ func (t *together) begin(calls []*call) {
 		t.next()
 	}
 	timer := time.AfterFunc(t.slow, end)
-	t.send(calls)
+	if len(calls) > 0 { // else a request that was not waited for has taken them
+		t.send(calls)
+	}
 	timer.Stop()
 	for _, c := range calls {
 		close(c.done)

@@ -15,6 +15,7 @@ const OPTIONS = { timeoutMs: 10000, retryForMs: 0 };
 export class Together {
     #waiting = []; // {text, apart, resolve, reject, …}
     #underWay = 0; // requests that are waited for
+    #isDue = false; // the next one
     #go;
 
     constructor(go) {
@@ -29,11 +30,18 @@ export class Together {
         });
     }
 
+    // What comes up in this turn of the event loop goes along.
     #next() {
-        while (!this.#underWay && this.#waiting[0]?.apart)
-            this.#go(this.#waiting.splice(0, 1)); // it is not waited for
-        if (!this.#underWay && this.#waiting.length)
-            this.#begin(this.#waiting.splice(0, this.#fitting()));
+        if (this.#isDue || this.#underWay || !this.#waiting.length)
+            return;
+        this.#isDue = true;
+        setImmediate(() => {
+            this.#isDue = false;
+            while (this.#waiting[0]?.apart)
+                this.#go(this.#waiting.splice(0, 1)); // it is not waited for
+            if (this.#waiting.length)
+                this.#begin(this.#waiting.splice(0, this.#fitting()));
+        });
     }
 
     // How many go now, of which the first is not apart.

@@ -28,9 +28,12 @@ function rig() {
 // Three reports, of which two are under way together.
 async function rigOfTwo() {
     const it = rig();
-    it.answers = ['a', 'b', 'c'].map((id) => it.send(id));
+    it.answers = [it.send('a')];
+    await turn();
+    it.answers.push(it.send('b'), it.send('c'));
     it.answers.forEach((one) => one.catch(() => {})); // looked at later
     it.asked[0].resolve(null);
+    await turn();
     await turn();
     return it;
 }
@@ -46,6 +49,14 @@ describe('reports', () => {
         asked[1].resolve({ reports: [{ id: 'b', reason: 'x' }, { id: 'c' }] });
         assert.deepEqual(await answers[1], { id: 'b', reason: 'x' });
         assert.deepEqual(await answers[2], { id: 'c' });
+    });
+
+    it('of_one_turn_go_together_at_once', async () => {
+        const { asked, send } = rig();
+        send('a');
+        send('b');
+        await turn();
+        assert.deepEqual(asked.map(({ body }) => body.reports.map(({ id }) => id)), [['a', 'b']]);
     });
 
     it('that_are_refused_hear_why_by_a_request_of_their_own', async () => {
@@ -94,6 +105,7 @@ describe('reports', () => {
             asked.slice(2).forEach(({ resolve }) => resolve(2));
             assert.deepEqual(await Promise.all(answers), [null, 2, 2]);
             await turn();
+            await turn();
             ['f', 'g'].forEach((id) => send(id));
             asked.slice(4).forEach(({ resolve }) => resolve(2));
             await Promise.all(later);
@@ -103,8 +115,11 @@ describe('reports', () => {
 
     it('of_one_job_keep_their_order_also_one_by_one', async () => {
         const { asked, send, paths } = rig();
-        const answers = [send('a'), send('b', 'progress'), send('b'), send('c')];
+        const answers = [send('a')];
+        await turn();
+        answers.push(send('b', 'progress'), send('b'), send('c'));
         asked[0].resolve(null);
+        await turn();
         await turn();
         asked[1].reject(new tenax.ForeignAnswer('POST', '/jobs/reports', 502));
         await turn();
@@ -119,6 +134,7 @@ describe('reports', () => {
     it('are_bounded_in_number_and_bytes', async () => {
         const { asked, send } = rig();
         send('first');
+        await turn();
         for (let i = 0; i < 1500; i++)
             send(`${i}`);
         for (let i = 0; i < 10; i++)
@@ -126,6 +142,7 @@ describe('reports', () => {
         const next = async () => {
             const { body, resolve } = asked.at(-1);
             resolve(body.reports ? { reports: body.reports.map(({ id }) => ({ id })) } : null);
+            await turn();
             await turn();
             return asked.at(-1).body.reports.length;
         };
@@ -135,6 +152,7 @@ describe('reports', () => {
     it('keep_their_order_and_a_release_is_alone', async () => {
         const { asked, send, paths } = rig();
         send('a', 'progress');
+        await turn();
         send('b', 'progress');
         send('c', 'progress');
         send('b', 'release');
@@ -143,20 +161,26 @@ describe('reports', () => {
         assert.deepEqual(paths(0), ['/jobs/a/progress']);
         asked[0].resolve(null);
         await turn();
+        await turn();
         assert.deepEqual(asked[1].body.reports.map(({ id }) => id), ['b', 'c']);
         asked[1].resolve({ reports: [{ id: 'b' }, { id: 'c' }] });
+        await turn();
         await turn();
         assert.deepEqual(paths(2), ['/jobs/b/release', '/jobs/c/release', '/jobs/d/failure'], 'none waits for a release');
     });
 
     it('do_not_wait_for_a_request_that_hangs', async (t) => {
-        t.mock.timers.enable(['setTimeout']);
+        const due = [];
+        t.mock.method(globalThis, 'setTimeout', (then) => { due.push(then); });
         const { send, paths } = rig();
         send('a');
+        await turn();
         send('b');
         send('c');
+        await turn();
         assert.deepEqual(paths(0), ['/jobs/a/success']);
-        t.mock.timers.tick(2000);
+        due[0]();
+        await turn();
         assert.deepEqual(paths(1), ['/jobs/reports']);
     });
 });
