@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConnectionFailed, ForeignAnswer, apiError, isRefusal } from './errors.js';
-import { Reports } from './together.js';
+import { Enqueues, Reports, isPlain } from './together.js';
 import { Transport } from './transport.js';
 
 const BACKOFF_FIRST_MS = 100;
@@ -85,6 +85,7 @@ export class Client {
     #transport;
     #log;
     #reports = new Reports(this);
+    #enqueues = new Enqueues((path, content) => this.#enqueue(path, content));
 
     /** What is not given comes from the environment, as for the `tenax` commands. */
     constructor({
@@ -126,20 +127,24 @@ export class Client {
      */
     async enqueue(queue, type, payload = null, { idempotencyKey, ...options } = {}) {
         const job = newJob({ ...options, queue, type, payload });
-        return this.#enqueue('/jobs', job, [job], idempotencyKey);
+        const text = encode(job);
+        if (idempotencyKey === undefined && isPlain(job))
+            return this.#enqueues.send(text);
+        return this.#enqueue('/jobs', Buffer.from(text), idempotencyKey, mayRepeat(job));
     }
 
     /** Enqueues all of them or none; each has queue, type, payload and options. */
     async enqueueBulk(jobs, { idempotencyKey, ...unknown } = {}) {
         refuseUnknown('enqueueBulk', unknown, ['idempotencyKey']);
         const many = [...jobs].map(newJob);
-        return (await this.#enqueue('/jobs/bulk', { jobs: many }, many, idempotencyKey)).jobs;
+        const content = Buffer.from(encode({ jobs: many }));
+        return (await this.#enqueue('/jobs/bulk', content, idempotencyKey, many.every(mayRepeat))).jobs;
     }
 
-    #enqueue(path, body, jobs, given) {
+    #enqueue(path, content, given, may = false) {
         const idempotencyKey = given ?? (this.idempotent ? randomUUID() : undefined);
-        return this._ask('POST', path, body, path === '/jobs/bulk' ? 'jobs' : 'id',
-            { idempotencyKey, repeat: idempotencyKey !== undefined || jobs.every(mayRepeat) });
+        return this._send('POST', path, content, path === '/jobs/bulk' ? 'jobs' : 'id',
+            { idempotencyKey, repeat: idempotencyKey !== undefined || may });
     }
 
     /** A job as it is now, with its payload, and with its runs if they are asked for. */

@@ -72,6 +72,11 @@ export class Together {
     }
 }
 
+// That something is wrong with one of many, of which each has to hear by itself; nothing was done of what they had in common.
+function isOfOne(err) {
+    return err instanceof ApiError && err.status < 500 && ![401, 408, 429].includes(err.status);
+}
+
 function isList(answer, calls) {
     return Array.isArray(answer?.reports) && answer.reports.length === calls.length
         && answer.reports.every((one, i) => one?.id === calls[i].id);
@@ -147,10 +152,63 @@ export class Reports {
     async #fail(calls, err) {
         if (err instanceof ApiError && ['no_such_path', 'method_not_allowed'].includes(err.code))
             this.#isKnown = false;
-        const isOfOne = err instanceof ApiError && err.status < 500 && ![401, 408, 429].includes(err.status);
-        if (isOfOne || err instanceof ForeignAnswer)
+        if (isOfOne(err) || err instanceof ForeignAnswer)
             await this.#apart(calls);
         else
             calls.forEach(({ reject }) => reject(err));
+    }
+}
+
+// Members of jobs that have nothing to do with those of others, which might refuse or change all of a bulk.
+const PLAIN = new Set(['queue', 'type', 'payload', 'priority', 'ready_at', 'retry_limit', 'backoff', 'retention', 'deadline',
+    'retain_until', 'max_run_ms', 'annotations', 'traceparent', 'tracestate']);
+
+export function isPlain(job) {
+    return Object.keys(job).every((name) => PLAIN.has(name));
+}
+
+/** Enqueues of plain jobs: alone by POST /jobs, several by POST /jobs/bulk. */
+export class Enqueues {
+    #enqueue;
+    #together = new Together((calls) => this.#go(calls));
+    #isAnswered = true; // a bulk, by Tenax
+
+    /** enqueue(path, content) sends one request and resolves with its answer. */
+    constructor(enqueue) {
+        this.#enqueue = enqueue;
+    }
+
+    /** Resolves with the job as it was added; `text` is its JSON. */
+    send(text) {
+        return this.#isAnswered ? this.#together.send({ text }) : this.#alone(text);
+    }
+
+    #alone(text) {
+        return this.#enqueue('/jobs', Buffer.from(text));
+    }
+
+    #apart(calls) {
+        return Promise.all(calls.map(({ text, resolve, reject }) => this.#alone(text).then(resolve, reject)));
+    }
+
+    async #go(calls) {
+        if (calls.length === 1) {
+            await this.#apart(calls);
+            return;
+        }
+        try {
+            const texts = calls.map(({ text }) => text);
+            const { jobs } = await this.#enqueue('/jobs/bulk', Buffer.from(`{"jobs":[${texts.join(',')}]}`));
+            if (jobs?.length !== calls.length)
+                throw new ForeignAnswer('POST', '/jobs/bulk', 200);
+            calls.forEach(({ resolve }, i) => resolve(jobs[i]));
+        } catch (err) {
+            if (err instanceof ForeignAnswer)
+                this.#isAnswered = false; // nobody knows what became of these
+            if (isOfOne(err))
+                await this.#apart(calls);
+            else
+                calls.forEach(({ reject }) => reject(err));
+        }
     }
 }

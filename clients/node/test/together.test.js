@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import * as tenax from '../src/index.js';
 import { apiError } from '../src/errors.js';
-import { Reports } from '../src/together.js';
+import { Enqueues, Reports } from '../src/together.js';
 
 const log = { info() {}, warn() {}, error() {} };
 const turn = () => new Promise((resolve) => { setImmediate(resolve); });
@@ -182,6 +182,84 @@ describe('reports', () => {
         due[0]();
         await turn();
         assert.deepEqual(paths(1), ['/jobs/reports']);
+    });
+});
+
+describe('enqueues', () => {
+    // The first is under way, and two wait for it.
+    async function enqueueThree() {
+        const asked = [];
+        const enqueues = new Enqueues((path, content) => new Promise((resolve, reject) => {
+            asked.push({ path, body: JSON.parse(content), resolve, reject });
+        }));
+        const answers = [enqueues.send('1')];
+        await turn();
+        answers.push(enqueues.send('2'), enqueues.send('3'));
+        answers.forEach((one) => one.catch(() => {})); // looked at later
+        asked[0].resolve({ id: 'a' });
+        await turn();
+        await turn();
+        assert.deepEqual(asked.map(({ path, body }) => [path, body]), [['/jobs', 1], ['/jobs/bulk', { jobs: [2, 3] }]]);
+        return { asked, answers, enqueues };
+    }
+
+    it('have_each_an_answer_of_their_own', async () => {
+        const { asked, answers } = await enqueueThree();
+        asked[1].resolve({ jobs: [{ id: 'b' }, { id: 'c' }] });
+        assert.deepEqual(await Promise.all(answers), [{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
+    });
+
+    it('have_each_an_error_of_their_own_if_all_are_refused', async () => {
+        const { asked, answers } = await enqueueThree();
+        asked[1].reject(apiError(400, { code: 'bad_value', error: 'jobs[0]: priority: no' }));
+        await turn();
+        assert.deepEqual(asked.slice(2).map(({ path, body }) => [path, body]), [['/jobs', 2], ['/jobs', 3]]);
+        asked[2].reject(apiError(400, { code: 'bad_value', error: 'priority: no' }));
+        asked[3].resolve({ id: 'c' });
+        await assert.rejects(answers[1], (err) => err.where === 'priority');
+        assert.deepEqual(await answers[2], { id: 'c' });
+    });
+
+    it('are_not_sent_again_if_nobody_knows_what_became_of_them', async () => {
+        const errors = [new tenax.ConnectionFailed('cut', true), new tenax.ForeignAnswer('POST', '/jobs/bulk', 502),
+            apiError(503, { code: 'store_failed', error: 'no' })];
+        for (const error of errors) {
+            const { asked, answers, enqueues } = await enqueueThree();
+            asked[1].reject(error);
+            await assert.rejects(answers[1], error);
+            await assert.rejects(answers[2], error);
+            assert.equal(asked.length, 2);
+            ['4', '5'].forEach((text) => { enqueues.send(text); });
+            await turn();
+            const isForeign = error instanceof tenax.ForeignAnswer; // then bulks do not get through
+            assert.deepEqual(asked.slice(2).map(({ path }) => path), isForeign ? ['/jobs', '/jobs'] : ['/jobs/bulk']);
+        }
+    });
+});
+
+describe('many callers', () => {
+    it('enqueue_together_and_each_job_is_there_once', async () => {
+        const client = new tenax.Client();
+        const queue = `callers-${process.pid}`;
+        const asked = async () => (await client.request('GET', '/proxy/count?path=/jobs/bulk')).count;
+        const before = await asked();
+        const enqueue = (n) => client.enqueue(queue, 't', n, n % 10 === 9 ? { priority: 70000 } : { priority: n });
+        const all = await Promise.allSettled(Array.from({ length: 100 }, (_, n) => enqueue(n)));
+        const alone = await client.enqueue(queue, 't', 'alone');
+        for (const [n, { value, reason }] of all.entries()) {
+            if (n % 10 === 9) {
+                assert.equal(reason.where, 'priority');
+                continue;
+            }
+            assert.deepEqual([value.priority, value.duplicate], [n, false]);
+            assert.deepEqual(Object.keys(value), Object.keys(alone));
+            assert.equal((await client.job(value.id)).payload, n);
+        }
+        await client.request('POST', '/proxy/drop', { path: '/jobs/bulk', count: 2 }); // with the same key again
+        await Promise.all(Array.from({ length: 50 }, (_, n) => client.enqueue(queue, 't', n)));
+        assert.equal((await client.request('GET', `/jobs/count?queue=${queue}`)).count, 141);
+        assert.ok(await asked() > before);
+        client.close();
     });
 });
 
