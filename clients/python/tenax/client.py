@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 from urllib.parse import quote
 
 from .errors import ApiError, ConnectionFailed, ForeignAnswer, api_error, is_refusal
-from .together import Reports
+from .together import PLAIN, Enqueues, Reports
 from .transport import Transport
 
 log = logging.getLogger("tenax.client")
@@ -90,6 +90,7 @@ class Client:
             client_cert or env.get("TENAX_CLIENT_CERT") or None,
             client_key or env.get("TENAX_CLIENT_KEY") or None)
         self._reports = Reports(self)
+        self._enqueues = Enqueues(self._enqueue)
 
     @property
     def url(self) -> str:
@@ -126,20 +127,23 @@ class Client:
         ``unique_while="exists"``, of which the answer may then say ``duplicate``.
         """
         job = self._job({"queue": queue, "type": type, "payload": payload, **options})
-        return self._enqueue("/jobs", job, [job], idempotency_key)
+        content = encode(job)
+        if idempotency_key is None and PLAIN.issuperset(job):
+            return self._enqueues.send(content)
+        return self._enqueue("/jobs", content, idempotency_key, may_repeat(job))
 
     def enqueue_bulk(self, jobs: Iterable[Mapping[str, Any]], *,
                      idempotency_key: Optional[str] = None) -> List[Dict[str, Any]]:
         """Enqueues all of them or none; each has ``queue``, ``type``, ``payload`` and options."""
         many = [self._job({"payload": None, **job}) for job in jobs]
-        return self._enqueue("/jobs/bulk", {"jobs": many}, many, idempotency_key)["jobs"]
+        return self._enqueue("/jobs/bulk", encode({"jobs": many}), idempotency_key,
+                             all(may_repeat(job) for job in many))["jobs"]
 
-    def _enqueue(self, path: str, body: Any, jobs: List[Dict[str, Any]], key: Optional[str]) -> Any:
+    def _enqueue(self, path: str, content: bytes, key: Optional[str] = None, repeat: bool = False) -> Any:
         if key is None and self.idempotent:
             key = str(uuid.uuid4())
-        return self._ask("POST", path, body, member="jobs" if path == "/jobs/bulk" else "id",
-                         idempotency_key=key,
-                         repeat=key is not None or all(may_repeat(job) for job in jobs))
+        return self._send("POST", path, content, member="jobs" if path == "/jobs/bulk" else "id",
+                          idempotency_key=key, repeat=repeat or key is not None)
 
     def job(self, id: str, *, runs: bool = False) -> Dict[str, Any]:
         """A job as it is now, with its payload, and with its runs if they are asked for."""

@@ -109,9 +109,8 @@ def is_list(answers: Any, calls: List[Call]) -> bool:
 
 
 def is_of_one(error: Exception) -> bool:
-    """Whether the fault may be of one of many, or of the path, which some proxies do not know."""
-    return isinstance(error, ForeignAnswer) or (
-        isinstance(error, ApiError) and error.status < 500 and error.status not in (401, 408, 429))
+    """Whether the fault may be of one of many, of which each has to hear by itself."""
+    return isinstance(error, ApiError) and error.status < 500 and error.status not in (401, 408, 429)
 
 
 class Reports:
@@ -141,7 +140,8 @@ class Reports:
         except (ApiError, ConnectionFailed) as e:
             if isinstance(e, ApiError) and e.code in ("no_such_path", "method_not_allowed"):
                 self._known = False
-            if not is_of_one(e):
+            # Some proxies do not know the path.
+            if not is_of_one(e) and not isinstance(e, ForeignAnswer):
                 raise
             answers = [{"code": "to be sent by itself"}] * len(calls)
         # Whatever was refused hears why by a request of its own.
@@ -163,3 +163,44 @@ class Reports:
         if not is_list(answer["reports"], calls):
             raise ForeignAnswer("POST", "/jobs/reports", 200)
         return answer["reports"]
+
+
+# Members of jobs that have nothing to do with those of others, which might refuse or change all of a bulk.
+PLAIN = frozenset(("queue", "type", "payload", "priority", "ready_at", "retry_limit", "backoff", "retention",
+                   "deadline", "retain_until", "max_run_ms", "annotations", "traceparent", "tracestate"))
+
+
+class Enqueues:
+    """Enqueues of plain jobs: alone by POST /jobs, several by POST /jobs/bulk."""
+
+    def __init__(self, enqueue: Callable[[str, bytes], Any]):
+        self._enqueue = enqueue  # sends one request
+        self._here = Together(self._alone, self._go)
+        self._answered = True  # a bulk, by Tenax
+
+    def send(self, content: bytes) -> Any:
+        """The job as it was added; ``content`` is its JSON."""
+        call = Call("/jobs", content)
+        if not self._answered:
+            return self._alone(call)
+        if self._here.process != os.getpid():
+            self._here = Together(self._alone, self._go)
+        return self._here.send(call)
+
+    def _alone(self, call: Call) -> Any:
+        return self._enqueue(call.path, call.content)
+
+    def _go(self, calls: List[Call]) -> None:
+        try:
+            content = b'{"jobs":[%b]}' % b",".join(call.content for call in calls)
+            jobs = self._enqueue("/jobs/bulk", content)["jobs"]
+            if not isinstance(jobs, list) or len(jobs) != len(calls):
+                raise ForeignAnswer("POST", "/jobs/bulk", 200)
+        except (ApiError, ConnectionFailed) as e:
+            if isinstance(e, ForeignAnswer):
+                self._answered = False  # nobody knows what became of these
+            if not is_of_one(e):
+                raise
+            jobs = [None] * len(calls)
+        for call, job in zip(calls, jobs):
+            call.settle(job)

@@ -164,6 +164,82 @@ class Reporting(unittest.TestCase):
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
+class Enqueueing(unittest.TestCase):
+    def setUp(self):
+        patch = mock.patch.object(together, "SLOW", 60)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def two(self):
+        """Two enqueues that are under way together."""
+        rig = Rig()
+        enqueues = together.Enqueues(lambda path, content: rig._send("POST", path, content))
+        rig.reports = enqueues  # by whose number of waiting calls it knows that one has come
+
+        def send(content):
+            with mock.patch.object(enqueues, "send", lambda *_: together.Enqueues.send(enqueues, content)):
+                return rig.send("", "")
+
+        send(b"1")
+        path, body, answer = rig.next()
+        self.assertEqual((path, body), ("/jobs", 1))
+        b, c = send(b"2"), send(b"3")
+        answer.put({"id": "a"})
+        path, body, answer = rig.next()
+        self.assertEqual((path, body), ("/jobs/bulk", {"jobs": [2, 3]}))
+        return rig, answer, b, c
+
+    def test_each_has_its_own_answer(self):
+        _, answer, b, c = self.two()
+        answer.put({"jobs": [{"id": "b"}, {"id": "c"}]})
+        self.assertEqual((hear(b), hear(c)), ({"id": "b"}, {"id": "c"}))
+
+    def test_each_has_its_own_error_if_all_are_refused(self):
+        rig, answer, b, c = self.two()
+        answer.put(api_error(400, {"code": "bad_value", "error": "jobs[0]: priority: no"}))
+        by_body = {body: (path, answer) for path, body, answer in (rig.next(), rig.next())}
+        self.assertEqual([by_body[2][0], by_body[3][0]], ["/jobs", "/jobs"])
+        by_body[2][1].put(api_error(400, {"code": "bad_value", "error": "priority: no"}))
+        by_body[3][1].put({"id": "c"})
+        self.assertEqual(hear(b).where, "priority")
+        self.assertEqual(hear(c), {"id": "c"})
+
+    def test_they_are_not_sent_again_if_nobody_knows_what_became_of_them(self):
+        for error in (tenax.ConnectionFailed("cut", sent=True), tenax.ForeignAnswer("POST", "/jobs/bulk", 502),
+                      api_error(503, {"code": "store_failed", "error": "no"})):
+            rig, answer, b, c = self.two()
+            answer.put(error)
+            self.assertEqual((hear(b), hear(c)), (error, error))
+            self.assertTrue(rig.asked.empty())
+            # Then bulks do not get through.
+            self.assertEqual(rig.reports._answered, not isinstance(error, tenax.ForeignAnswer))
+
+    def test_callers_in_threads_enqueue_together_and_each_job_is_there_once(self):
+        client = tenax.Client()
+        self.addCleanup(client.close)
+        asked = "/proxy/count?path=/jobs/bulk"
+        before = client.request("GET", asked)["count"]
+        client.request("POST", "/proxy/drop", {"path": "/jobs/bulk", "count": 2})  # with the same key again
+        added = {}
+
+        def enqueue(n):
+            try:
+                added[n] = client.enqueue("callers", "t", n, priority=70000 if n % 30 == 29 else n)
+            except tenax.BadRequest as e:
+                added[n] = e.where
+
+        threads = [threading.Thread(target=enqueue, args=(n,)) for n in range(60)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((added.pop(29), added.pop(59)), ("priority", "priority"))
+        for n, job in added.items():
+            self.assertEqual((job["priority"], client.job(job["id"])["payload"]), (n, n))
+        self.assertEqual(client.request("GET", "/jobs/count?queue=callers")["count"], 58)
+        self.assertGreater(client.request("GET", asked)["count"], before)
+
+
 class Working(unittest.TestCase):
     def test_each_of_many_jobs_has_its_own_outcome(self):
         client = tenax.Client()
