@@ -67,6 +67,7 @@ type Client struct {
 	noKeys   bool
 	log      *log.Logger
 	reports  *reports
+	enqueues *enqueues
 }
 
 // HOST[:PORT][/PATH], without a scheme.
@@ -92,7 +93,7 @@ func NewClient(o Options) (*Client, error) {
 	}
 	c := &Client{url: where, options: o, token: token, timeout: o.Timeout, retryFor: o.RetryFor, noKeys: o.NoIdempotencyKeys,
 		log: o.Log}
-	c.reports = newReports(c)
+	c.reports, c.enqueues = newReports(c), newEnqueues(c)
 	if c.log == nil {
 		c.log = log.Default()
 	}
@@ -198,8 +199,17 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // whether the job was enqueued. With NoIdempotencyKeys only what the server recognises is repeated: a job
 // with an Alias, or with a UniqueKey and UniqueWhile "exists", of which the answer may then say Duplicate.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (*JobData, error) {
+	content, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
 	answer := &JobData{}
-	if err := c.enqueue(ctx, "/jobs", job, []NewJob{job}, answer); err != nil {
+	if key, _ := ctx.Value(keyOfContext{}).(string); key == "" && job.isPlain() {
+		err = c.enqueues.enqueue(ctx, content, answer)
+	} else {
+		err = c.enqueue(ctx, "/jobs", content, job.mayRepeat(), answer)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return answer, nil
@@ -208,7 +218,15 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (*JobData, error) {
 // EnqueueBulk enqueues all of them or none.
 func (c *Client) EnqueueBulk(ctx context.Context, jobs []NewJob) ([]JobData, error) {
 	var answer struct{ Jobs []JobData }
-	err := c.enqueue(ctx, "/jobs/bulk", map[string]any{"jobs": jobs}, jobs, &answer)
+	content, err := json.Marshal(map[string]any{"jobs": jobs})
+	if err != nil {
+		return nil, err
+	}
+	mayRepeat := true
+	for _, job := range jobs {
+		mayRepeat = mayRepeat && job.mayRepeat()
+	}
+	err = c.enqueue(ctx, "/jobs/bulk", content, mayRepeat, &answer)
 	return answer.Jobs, err
 }
 
@@ -220,16 +238,14 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, key)
 }
 
-func (c *Client) enqueue(ctx context.Context, path string, body any, jobs []NewJob, answer any) error {
-	r := request{"POST", path, body, true, c.timeout, c.retryFor, "id"}
+func (c *Client) enqueue(ctx context.Context, path string, content json.RawMessage, mayRepeat bool, answer any) error {
+	r := request{"POST", path, content, true, c.timeout, c.retryFor, "id"}
 	if path == "/jobs/bulk" {
 		r.member = "jobs"
 	}
 	key, _ := ctx.Value(keyOfContext{}).(string)
 	if key == "" && c.noKeys {
-		for _, job := range jobs {
-			r.repeat = r.repeat && job.mayRepeat()
-		}
+		r.repeat = mayRepeat
 		return c.ask(ctx, r, answer)
 	}
 	if key == "" {

@@ -94,6 +94,12 @@ func (j NewJob) mayRepeat() bool {
 	return j.Alias != "" || (j.UniqueKey != "" && j.UniqueWhile == "exists")
 }
 
+// isPlain says that it has nothing to do with other jobs, which might refuse or change all of a bulk.
+func (j NewJob) isPlain() bool {
+	return j.UniqueKey == "" && j.UniqueWhile == "" && j.Alias == "" && j.DependsOn == nil && j.ConcurrencyKey == "" &&
+		j.Group == "" && j.RetryPolicies == nil && j.More == nil
+}
+
 // A JobData is a job as the server shows it; Raw is all of it.
 type JobData struct {
 	ID             string          `json:"id"`

@@ -156,7 +156,7 @@ func (r *reports) send(calls []*call) {
 		r.unknown = true
 		r.mu.Unlock()
 	}
-	if err == nil || isOfOne(err) {
+	if err == nil || isOfOne(err) || isForeign(err) { // some proxies do not know the path
 		return
 	}
 	for _, c := range calls {
@@ -164,10 +164,10 @@ func (r *reports) send(calls []*call) {
 	}
 }
 
-// isOfOne: the fault may be of one of many, or of the path, which some proxies do not know.
+// isOfOne: the fault may be of one of many, of which each has to hear by itself.
 func isOfOne(err error) bool {
 	var refused *APIError
-	return isForeign(err) || errors.As(err, &refused) && refused.final() && refused.Status != http.StatusUnauthorized
+	return errors.As(err, &refused) && refused.final() && refused.Status != http.StatusUnauthorized
 }
 
 // many leaves those that are refused without an answer: they hear why by a request of their own.
@@ -206,4 +206,65 @@ func (r *reports) many(calls []*call) error {
 		c.answer = answers[i]
 	}
 	return nil
+}
+
+// enqueues of plain jobs go alone by POST /jobs, several by POST /jobs/bulk.
+type enqueues struct {
+	c        *Client
+	together together
+	mu       sync.Mutex
+	isAlone  bool // a bulk was not answered by Tenax
+}
+
+func newEnqueues(c *Client) *enqueues {
+	e := &enqueues{c: c}
+	e.together = together{send: e.send, slow: togetherSlow}
+	return e
+}
+
+func (e *enqueues) enqueue(ctx context.Context, content []byte, answer any) error {
+	e.mu.Lock()
+	isAlone := e.isAlone
+	e.mu.Unlock()
+	c := &call{content: content}
+	if !isAlone {
+		if err := e.together.add(ctx, c); err != nil {
+			return err
+		}
+		if c.answer != nil {
+			return json.Unmarshal(c.answer, answer)
+		}
+	}
+	return e.c.enqueue(ctx, "/jobs", content, false, answer)
+}
+
+func (e *enqueues) send(calls []*call) {
+	ctx := context.Background()
+	if len(calls) == 1 {
+		calls[0].err = e.c.enqueue(ctx, "/jobs", calls[0].content, false, &calls[0].answer)
+		return
+	}
+	parts := make([][]byte, len(calls))
+	for i, c := range calls {
+		parts[i] = c.content
+	}
+	const path = "/jobs/bulk"
+	body := append(append([]byte(`{"jobs":[`), bytes.Join(parts, []byte(","))...), "]}"...)
+	var answer struct{ Jobs []json.RawMessage }
+	err := e.c.enqueue(ctx, path, body, false, &answer)
+	if err == nil && len(answer.Jobs) != len(calls) {
+		err = &ConnectionError{true, &ForeignAnswer{http.StatusOK, "POST " + path}}
+	}
+	if isForeign(err) { // nobody knows what became of these
+		e.mu.Lock()
+		e.isAlone = true
+		e.mu.Unlock()
+	}
+	for i, c := range calls {
+		if err == nil {
+			c.answer = answer.Jobs[i]
+		} else if !isOfOne(err) {
+			c.err = err
+		}
+	}
 }

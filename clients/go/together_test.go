@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -222,6 +223,128 @@ func TestAReportEndsWithItsContext(t *testing.T) {
 	cancel()
 	if _, err := r.reports.report(ctx, "b", "progress", []byte(`{"token":"t"}`)); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
+	}
+}
+
+func TestManyCallersEnqueueTogetherAndEachJobIsThereOnce(t *testing.T) {
+	b := newBench(t)
+	var before, after struct{ Count int }
+	must(t, b.Do(background, "GET", "/proxy/count?path=/jobs/bulk", nil, &before))
+	drop(t, b.Client, "/jobs/bulk", 2) // with the same key again
+	const count = 200
+	var all sync.WaitGroup
+	var jobs [count]*JobData
+	var errs [count]error
+	for i := 0; i < count; i++ {
+		all.Add(1)
+		go func(i int) {
+			defer all.Done()
+			priority := i
+			if i%50 == 49 {
+				priority = 70000
+			}
+			jobs[i], errs[i] = b.Enqueue(background, NewJob{Queue: b.queue, Type: "t", Payload: i, Priority: &priority})
+		}(i)
+	}
+	all.Wait()
+	for i, job := range jobs {
+		var refused *APIError
+		if i%50 == 49 {
+			if !errors.As(errs[i], &refused) || refused.Where() != "priority" {
+				t.Fatal(errs[i])
+			}
+			continue
+		}
+		must(t, errs[i])
+		stored, err := b.Job(background, job.ID)
+		must(t, err)
+		if job.Priority != i || string(stored.Payload) != fmt.Sprint(i) {
+			t.Fatalf("%d: %s %s", i, job.Raw, stored.Raw)
+		}
+	}
+	must(t, b.Do(background, "GET", "/proxy/count?path=/jobs/bulk", nil, &after))
+	if after.Count == before.Count {
+		t.Fatal("each was sent alone")
+	}
+	must(t, b.Do(background, "GET", "/jobs/count?queue="+b.queue, nil, &after))
+	if after.Count != count-4 {
+		t.Fatalf("%d jobs", after.Count)
+	}
+}
+
+// twoEnqueues are under way together, behind one that has been answered.
+func (r *rig) twoEnqueues() (a asked, b, c chan heard) {
+	r.enqueues.together.slow = time.Hour
+	waiting := func() int {
+		t := &r.enqueues.together
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return len(t.waiting)
+	}
+	enqueue := func(name string) chan heard {
+		to := make(chan heard, 1)
+		before := waiting() + len(r.asked)
+		go func() {
+			job, err := r.Enqueue(background, NewJob{Queue: "q", Type: name})
+			if err != nil {
+				job = &JobData{}
+			}
+			to <- heard{job.ID, err}
+		}()
+		for waiting()+len(r.asked) == before {
+			time.Sleep(time.Millisecond)
+		}
+		return to
+	}
+	first := enqueue("a")
+	one := r.next("/jobs")
+	b, c = enqueue("b"), enqueue("c")
+	one.answer <- said{201, `{"id":"a"}`}
+	if h := <-first; h.err != nil || h.answer != "a" {
+		r.Fatal(h)
+	}
+	a = r.next("/jobs/bulk")
+	if want := `{"jobs":[{"payload":null,"queue":"q","type":"b"},{"payload":null,"queue":"q","type":"c"}]}`; a.body != want {
+		r.Fatal(a.body)
+	}
+	return a, b, c
+}
+
+func TestEachOfManyEnqueuesHasItsOwnError(t *testing.T) {
+	r := newRig(t)
+	a, b, c := r.twoEnqueues()
+	a.answer <- said{400, `{"code":"bad_value","error":"jobs[0]: priority: no"}`}
+	for i := 0; i < 2; i++ {
+		one := r.next("/jobs")
+		if strings.Contains(one.body, `"type":"b"`) {
+			one.answer <- said{400, `{"code":"bad_value","error":"priority: no"}`}
+		} else {
+			one.answer <- said{201, `{"id":"c"}`}
+		}
+	}
+	var refused *APIError
+	if h := <-b; !errors.As(h.err, &refused) || refused.Where() != "priority" {
+		t.Fatal(h)
+	}
+	if h := <-c; h.err != nil || h.answer != "c" {
+		t.Fatal(h)
+	}
+}
+
+func TestEnqueuesAreNotSentAgainIfNobodyKnowsWhatBecameOfThem(t *testing.T) {
+	for _, s := range []said{{502, "<html>"}, {503, `{"code":"store_failed","error":"no"}`}} {
+		r := newRig(t)
+		r.retryFor = -1
+		a, b, c := r.twoEnqueues()
+		a.answer <- s
+		for _, to := range []chan heard{b, c} {
+			if h := <-to; h.err == nil || errors.Is(h.err, ErrBadRequest) {
+				t.Fatal(s, h)
+			}
+		}
+		if len(r.asked) != 0 || r.enqueues.isAlone != (s.status == 502) {
+			t.Fatal(s)
+		}
 	}
 }
 
