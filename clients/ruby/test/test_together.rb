@@ -166,6 +166,84 @@ class TestTogether < Minitest::Test
     assert_predicate Process.wait2(child).last, :success?
   end
 
+  # Two enqueues that are under way together: what is asked, the answer to it, and the callers.
+  def two_enqueues
+    asked = Thread::Queue.new
+    enqueues = Tenax.const_get(:Enqueues, false).new(slow: 60) do |path, content|
+      answer = Thread::Queue.new
+      asked << [path, JSON.parse(content), answer]
+      said = answer.pop
+      said.is_a?(Exception) ? raise(said) : said
+    end
+    waiting = enqueues.instance_variable_get(:@here).instance_variable_get(:@waiting)
+    send = lambda do |content|
+      before = waiting.size + asked.size
+      thread = Thread.new do
+        enqueues.enqueue(content)
+      rescue Tenax::Error => e
+        e
+      end
+      Thread.pass until waiting.size + asked.size > before
+      thread
+    end
+    a = send.call("1")
+    path, body, answer = asked.pop
+    assert_equal ["/jobs", 1], [path, body]
+    others = %w[2 3].map(&send)
+    answer << { "id" => "a" }
+    assert_equal({ "id" => "a" }, a.value)
+    path, body, answer = asked.pop
+    assert_equal ["/jobs/bulk", { "jobs" => [2, 3] }], [path, body]
+    [enqueues, asked, answer, *others]
+  end
+
+  def test_each_of_many_enqueues_has_its_own_answer_or_error
+    _, _, answer, b, c = two_enqueues
+    answer << { "jobs" => [{ "id" => "b" }, { "id" => "c" }] }
+    assert_equal [{ "id" => "b" }, { "id" => "c" }], [b.value, c.value]
+    _, asked, answer, b, c = two_enqueues
+    answer << Refusal.of(400, { "code" => "bad_value", "error" => "jobs[0]: priority: no" })
+    alone = Array.new(2) { asked.pop }.to_h { |path, body, to| [[path, body], to] }
+    alone.fetch(["/jobs", 2]) << Refusal.of(400, { "code" => "bad_value", "error" => "priority: no" })
+    alone.fetch(["/jobs", 3]) << { "id" => "c" }
+    assert_equal "priority", b.value.where
+    assert_equal({ "id" => "c" }, c.value)
+  end
+
+  def test_enqueues_are_not_sent_again_if_nobody_knows_what_became_of_them
+    [Tenax::ConnectionFailed.new("cut", sent: true), Tenax::ForeignAnswer.new("POST", "/jobs/bulk", 502),
+     Refusal.of(503, { "code" => "store_failed", "error" => "no" })].each do |error|
+      enqueues, asked, answer, b, c = two_enqueues
+      answer << error
+      assert_equal [error, error], [b.value, c.value]
+      assert_empty asked
+      assert_equal !error.is_a?(Tenax::ForeignAnswer), enqueues.instance_variable_get(:@answered)
+    end
+  end
+
+  def test_many_callers_enqueue_together_and_each_job_is_there_once
+    client = Tenax::Client.new
+    count = -> { client.request("GET", "/proxy/count?path=/jobs/bulk")["count"] }
+    before = count.call
+    client.request("POST", "/proxy/drop", { path: "/jobs/bulk", count: 2 }) # with the same key again
+    threads = Array.new(60) do |n|
+      Thread.new do
+        client.enqueue(name, "t", n, priority: n % 30 == 29 ? 70_000 : n)
+      rescue Tenax::BadRequest => e
+        e.where
+      end
+    end
+    threads.map(&:value).each_with_index do |job, n|
+      next assert_equal "priority", job if n % 30 == 29
+
+      assert_equal [n, n], [job["priority"], client.job(job["id"])["payload"]]
+    end
+    assert_equal 58, client.request("GET", "/jobs/count?queue=#{name}")["count"]
+    assert_operator count.call, :>, before
+  ensure
+    client&.close
+  end
+
   def test_each_of_many_jobs_has_its_own_outcome
     client = Tenax::Client.new
     jobs = client.enqueue_bulk((0...100).map { |n| { queue: name, type: "t", payload: n, retry_limit: 0 } })

@@ -80,6 +80,7 @@ module Tenax
       @retry_for = retry_for
       @idempotent = idempotent
       @reports = ManyReports.new(self)
+      @enqueues = Enqueues.new { |path, content| add(path, content, nil, false) }
       @transport = Transport.new(
         url: url || from_env("TENAX_URL") || "http://127.0.0.1:7890",
         token: token, token_file: token_file || from_env("TENAX_TOKEN_FILE"),
@@ -114,14 +115,17 @@ module Tenax
     # @return [Hash] as POST /jobs answers
     def enqueue(queue, type, payload = nil, idempotency_key: nil, **options)
       job = new_job({ queue: queue, type: type, payload: payload, **options })
-      add("/jobs", job, [job], idempotency_key)
+      content = Client.encode(job)
+      return @enqueues.enqueue(content) if idempotency_key.nil? && Enqueues.plain?(job)
+
+      add("/jobs", content, idempotency_key, may_repeat?(job))
     end
 
     # Enqueues all of them or none; each is a Hash of queue, type, payload and options.
     # @return [Array<Hash>]
     def enqueue_bulk(jobs, idempotency_key: nil)
       many = jobs.map { |job| new_job(job.transform_keys(&:to_sym)) }
-      add("/jobs/bulk", { jobs: many }, many, idempotency_key)["jobs"]
+      add("/jobs/bulk", Client.encode({ jobs: many }), idempotency_key, many.all? { |job| may_repeat?(job) })["jobs"]
     end
 
     # A job as it is now, with its payload, and with its runs if they are asked for.
@@ -177,10 +181,10 @@ module Tenax
       value.empty? ? nil : value
     end
 
-    def add(path, body, jobs, key)
+    def add(path, content, key, repeat)
       key ||= SecureRandom.uuid if @idempotent
-      request("POST", path, body, member: path == "/jobs/bulk" ? "jobs" : "id", idempotency_key: key,
-                                  repeat: !key.nil? || jobs.all? { |job| may_repeat?(job) })
+      request_content("POST", path, content, member: path == "/jobs/bulk" ? "jobs" : "id", idempotency_key: key,
+                                             repeat: repeat || !key.nil?)
     end
 
     def new_job(job)

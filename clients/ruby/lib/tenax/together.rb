@@ -151,4 +151,51 @@ module Tenax
     end
   end
   private_constant :ManyReports
+
+  # Enqueues of plain jobs: alone by POST /jobs, several by POST /jobs/bulk.
+  class Enqueues
+    # Members that have nothing to do with other jobs, which might refuse or change all of a bulk.
+    PLAIN = %i[queue type payload priority ready_at retry_limit backoff retention deadline retain_until max_run_ms
+               annotations traceparent tracestate].freeze
+    private_constant :PLAIN
+
+    def self.plain?(job)
+      job.each_key.all? { |name| PLAIN.include?(name) }
+    end
+
+    # The block sends one request, of a path and its content.
+    def initialize(**options, &enqueue)
+      @enqueue = enqueue
+      @options = options
+      @answered = true # a bulk, by Tenax
+      @here = Together.new(**options) { |calls| send_all(calls) }
+    end
+
+    # The job as it was added; +content+ is its JSON.
+    def enqueue(content)
+      return @enqueue.call("/jobs", content) unless @answered
+
+      @here = Together.new(**@options) { |calls| send_all(calls) } if @here.process != Process.pid
+      call = @here.add(Together::Call.new(nil, nil, content))
+      call.answer || @enqueue.call("/jobs", content)
+    end
+
+    private
+
+    def send_all(calls)
+      return calls[0].answer = @enqueue.call("/jobs", calls[0].content) if calls.size == 1
+
+      jobs = @enqueue.call("/jobs/bulk", "{\"jobs\":[#{calls.map(&:content).join(',')}]}")["jobs"]
+      raise ForeignAnswer.new("POST", "/jobs/bulk", 200) unless jobs.is_a?(Array) && jobs.size == calls.size
+
+      calls.zip(jobs) { |call, job| call.answer = job }
+    rescue ForeignAnswer
+      @answered = false # nobody knows what became of these
+      raise
+    rescue ApiError => e
+      # Of what may be the fault of one each has to hear by itself.
+      raise if calls.size == 1 || !e.final? || e.is_a?(Unauthorized)
+    end
+  end
+  private_constant :Enqueues
 end
