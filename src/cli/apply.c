@@ -37,13 +37,13 @@ static const struct option_def change_options[] = {
      .help = "the same as --retry-policies"},
     {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),
      .help = "change nothing on the server; say what would be done"},
-    CLIENT_OPTIONS_IN(struct resources_args, "table|json|yaml"),
+    CLIENT_OPTIONS_IN(struct resources_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
 static const struct option_def get_options[] = {
     FILE_ROW,
-    CLIENT_OPTIONS_IN(struct resources_args, "table|json|yaml"),
+    CLIENT_OPTIONS_IN(struct resources_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -156,6 +156,14 @@ static int send_to(struct client *c, const char *method, const struct resource *
 
 /* --- reporting --- */
 
+struct shown {
+    struct table t;
+    const struct resource_kind *kind; /* the kind of the table's rows */
+    struct buf json;
+    size_t count;
+    bool policies; /* one of them is a retry policy */
+};
+
 static void print_yaml(const struct document_node *document, bool first)
 {
     struct buf out = {0};
@@ -166,20 +174,40 @@ static void print_yaml(const struct document_node *document, bool first)
     buf_fini(&out);
 }
 
-static void print_json(const struct document_node *document)
+/* JSON of several is one document of the kind List, which can be applied like any other. */
+#define LIST_BEGIN "{\"kind\": \"List\", \"items\": ["
+#define LIST_END   "]}\n"
+
+static void add_json(struct client *c, struct shown *s, const struct document_node *document)
 {
-    struct buf out = {0};
-    document_write_json(document, &out);
-    buf_byte(&out, '\n');
-    subcommand_print(stdout, &out);
-    buf_fini(&out);
+    if (c->args.output == CLIENT_JSON && s->count)
+        buf_lit(&s->json, ",\n ");
+    document_write_json(document, &s->json);
+    if (c->args.output == CLIENT_JSONL)
+        buf_byte(&s->json, '\n');
+}
+
+/* list: print a list even of a single one, because several were requested. */
+static void print_json(struct client *c, struct shown *s, bool list)
+{
+    if (c->args.output == CLIENT_JSON && list)
+        printf(LIST_BEGIN "%.*s" LIST_END, STR_ARG(buf_view(&s->json)));
+    else if (c->args.output == CLIENT_JSON && s->count)
+        printf("%.*s\n", STR_ARG(buf_view(&s->json)));
+    else
+        subcommand_print(stdout, &s->json);
+    buf_fini(&s->json);
 }
 
 /* Prints "retrypolicy/infra created", or whatever was done. */
-static void tell(struct client *c, const struct resource *r, const char *what, bool dry_run,
-                 bool first)
+static void tell(struct client *c, struct shown *s, const struct resource *r, const char *what,
+                 bool dry_run)
 {
-    bool table = c->args.output == CLIENT_TABLE || strcmp(what, "deleted") == 0;
+    bool table = client_for_people(c) || strcmp(what, "deleted") == 0;
+    if (c->args.output == CLIENT_NAME) {
+        printf("%s/%.*s\n", r->kind->word, STR_ARG(r->name));
+        return;
+    }
     if (table || dry_run) {
         printf("%s/%.*s %s%s\n", r->kind->word, STR_ARG(r->name), what,
                dry_run ? " (dry run)" : "");
@@ -188,9 +216,10 @@ static void tell(struct client *c, const struct resource *r, const char *what, b
     const struct document_node *now = r->kind->document(
         resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena), &c->arena);
     if (c->args.output == CLIENT_YAML)
-        print_yaml(now, first);
+        print_yaml(now, s->count == 0);
     else
-        print_json(now);
+        add_json(c, s, now);
+    s->count++;
 }
 
 static int refuse(struct client *c, const struct resource *r, int code, const char *why)
@@ -215,8 +244,8 @@ static void warn(const struct client *c, const struct resource *r)
 
 /* --- the verbs --- */
 
-static int put(struct client *c, enum resources_verb verb, const struct resource *r, bool dry_run,
-               bool first)
+static int put(struct client *c, struct shown *s, enum resources_verb verb,
+               const struct resource *r, bool dry_run)
 {
     const struct document_node *now;
     int code = find(c, r, false, &now);
@@ -235,11 +264,11 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
     if (!dry_run && strcmp(what, "unchanged") != 0)
         code = send_to(c, method, r, r->body);
     if (code == CLI_OK)
-        tell(c, r, what, dry_run, first);
+        tell(c, s, r, what, dry_run);
     return code;
 }
 
-static int take_away(struct client *c, const struct resource *r, bool dry_run, bool first)
+static int take_away(struct client *c, const struct resource *r, bool dry_run)
 {
     const struct document_node *now;
     int code = find(c, r, false, &now);
@@ -250,7 +279,7 @@ static int take_away(struct client *c, const struct resource *r, bool dry_run, b
     if (code == CLI_OK && !dry_run)
         code = send_to(c, "DELETE", r, (struct str){0});
     if (code == CLI_OK)
-        tell(c, r, "deleted", dry_run, first);
+        tell(c, &(struct shown){0}, r, "deleted", dry_run);
     return code;
 }
 
@@ -260,26 +289,18 @@ static int delete_backwards(struct client *c, const struct resource *r, bool dry
     if (!r)
         return CLI_OK;
     int others = delete_backwards(c, r->next, dry_run);
-    int code = take_away(c, r, dry_run, false);
+    int code = take_away(c, r, dry_run);
     return others != CLI_OK ? others : code;
 }
 
 /* --- get --- */
-
-struct shown {
-    struct table t;
-    const struct resource_kind *kind; /* the kind of the table's rows */
-    struct buf json;
-    size_t count;
-    bool policies; /* one of them is a retry policy */
-};
 
 static void end_table(struct client *c, struct shown *s)
 {
     struct buf out = {0};
     if (!s->kind)
         return;
-    table_write(&s->t, &out, c->colour, c->width);
+    table_write(&s->t, &out, c->colour, c->args.output == CLIENT_WIDE ? 0 : c->width);
     table_fini(&s->t);
     subcommand_print(stdout, &out);
     buf_fini(&out);
@@ -305,9 +326,12 @@ static void show(struct client *c, struct shown *s, const struct resource_kind *
     const struct document_node *document = kind->document(answer, &c->arena);
     if (c->args.output == CLIENT_YAML) {
         print_yaml(document, s->count == 0);
-    } else if (c->args.output == CLIENT_JSON) {
-        buf_str(&s->json, s->count ? STR(",\n ") : STR(""));
-        document_write_json(document, &s->json);
+    } else if (c->args.output == CLIENT_NAME) {
+        const struct document_node *metadata = document_member(document, "metadata");
+        printf("%s/%.*s\n", kind->word,
+               STR_ARG(document_text(metadata ? metadata : document, "name")));
+    } else if (!client_for_people(c)) {
+        add_json(c, s, document);
     } else {
         if (s->kind != kind) {
             end_table(c, s);
@@ -322,15 +346,10 @@ static void show(struct client *c, struct shown *s, const struct resource_kind *
     s->policies |= str_eq(str_from(kind->word), STR("retrypolicy"));
 }
 
-/* list: print a list even of a single one, because several were requested. */
 static void end_show(struct client *c, struct shown *s, bool list)
 {
     end_table(c, s);
-    if (c->args.output == CLIENT_JSON && list)
-        printf("{\"kind\": \"List\", \"items\": [%.*s]}\n", STR_ARG(buf_view(&s->json)));
-    else if (c->args.output == CLIENT_JSON && s->count)
-        printf("%.*s\n", STR_ARG(buf_view(&s->json)));
-    buf_fini(&s->json);
+    print_json(c, s, list);
 }
 
 /* Policies may be switched off for the whole server: then they have no effect. */
@@ -395,7 +414,7 @@ static int get_all(struct client *c, const struct resource_kind *kind)
         code = get_page(c, kind, &path, &s);
     while (code == CLI_OK && path.len);
     buf_fini(&path);
-    if (s.count == 0 && code == CLI_OK && c->args.output == CLIENT_TABLE)
+    if (s.count == 0 && code == CLI_OK && client_for_people(c))
         fprintf(stderr, "There are no %s.\n", kind->words);
     end_show(c, &s, true);
     warn_if_off(c, s.policies);
@@ -417,11 +436,13 @@ int resources_do(struct client *c, enum resources_verb verb, const struct resour
         return get_named(c, list);
     if (verb == RESOURCES_DELETE)
         return delete_backwards(c, list->first, dry_run);
+    struct shown s = {0};
     int code = CLI_OK;
     for (const struct resource *r = list->first; r; r = r->next) {
-        int one = put(c, verb, r, dry_run, r == list->first);
+        int one = put(c, &s, verb, r, dry_run);
         code = code == CLI_OK ? one : code;
     }
+    print_json(c, &s, s.count > 1);
     bool any = false;
     for (const struct resource *r = list->first; r; r = r->next)
         any |= has_policies(r);

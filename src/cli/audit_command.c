@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/client.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -30,7 +31,7 @@ static const struct option_def options[] = {
      .help = "how many at most"},
     {"before", "NUMBER", OPTION_INT, AT(before), .min = 1, .max = INT64_MAX,
      .help = "only entries with smaller numbers"},
-    CLIENT_OPTIONS(struct audit_args),
+    CLIENT_LIST_OPTIONS(struct audit_args),
     {0},
 };
 
@@ -63,72 +64,70 @@ static const char *path_of(const struct audit_args *args, instant now, struct bu
     return client_path(path);
 }
 
-static void add_actor(struct client *c, struct table *t, struct str entry)
+/* --- columns --- */
+
+static enum table_style read_at(struct client *c, struct str entry, struct buf *text)
+{
+    (void)c;
+    when_absolute(text, view_time(entry, "at"));
+    return TABLE_PLAIN;
+}
+
+static enum table_style read_actor(struct client *c, struct str entry, struct buf *text)
 {
     struct str actor = view_get(entry, "actor");
     struct str kind = view_text(&c->arena, actor, "kind"), id = view_text(&c->arena, actor, "id");
     struct str name = view_text(&c->arena, actor, "name");
-    if (id.len == 0)
-        table_add(t, TABLE_FAINT, kind);
-    else
-        table_print(t, TABLE_PLAIN, "%.*s %.*s%s%.*s", STR_ARG(kind), STR_ARG(id),
-                    name.len ? " " : "", STR_ARG(name));
+    buf_str(text, kind);
+    if (id.len)
+        buf_print(text, " %.*s%s%.*s", STR_ARG(id), name.len ? " " : "", STR_ARG(name));
+    return id.len ? TABLE_PLAIN : TABLE_FAINT;
 }
 
-static void add_what(struct client *c, struct table *t, struct str entry)
+static enum table_style read_count(struct client *c, struct str entry, struct buf *text)
+{
+    int64_t count;
+    bool has = view_int(entry, "count", &count);
+    (void)c;
+    if (has)
+        buf_int(text, count);
+    else if (!str_eq(view_get(entry, "finished"), STR("true")))
+        buf_lit(text, "unfinished");
+    return has ? TABLE_PLAIN : TABLE_WAIT;
+}
+
+static enum table_style read_what(struct client *c, struct str entry, struct buf *text)
 {
     struct str path = view_text(&c->arena, entry, "path"),
                query = view_text(&c->arena, entry, "query");
     struct str body = view_text(&c->arena, entry, "body");
-    table_print(t, TABLE_PLAIN, "%.*s%s%.*s%s%.*s", STR_ARG(path), query.len ? "?" : "",
-                STR_ARG(query), body.len ? " " : "", STR_ARG(body));
+    buf_print(text, "%.*s%s%.*s%s%.*s", STR_ARG(path), query.len ? "?" : "", STR_ARG(query),
+              body.len ? " " : "", STR_ARG(body));
+    return TABLE_PLAIN;
 }
 
-static void add_row(struct client *c, struct table *t, struct str entry)
-{
-    struct buf at = {0};
-    int64_t count;
-    bool finished = str_eq(view_get(entry, "finished"), STR("true"));
-    when_absolute(&at, view_time(entry, "at"));
-    table_add(t, TABLE_FAINT, view_text(&c->arena, entry, "number"));
-    table_add(t, TABLE_PLAIN, buf_view(&at));
-    table_add(t, TABLE_PLAIN, view_text(&c->arena, entry, "operation"));
-    add_actor(c, t, entry);
-    table_add(t, TABLE_PLAIN, view_text(&c->arena, entry, "address"));
-    if (view_int(entry, "count", &count))
-        table_print(t, TABLE_PLAIN, "%" PRId64, count);
-    else
-        table_add(t, TABLE_WAIT, finished ? (struct str){0} : STR("unfinished"));
-    add_what(c, t, entry);
-    buf_fini(&at);
-}
+static const struct listing_column columns[] = {
+    {">NO", .member = "number"},          {"AT", .read = read_at},
+    {"OPERATION", .member = "operation"}, {"WHO", .read = read_actor, .least = 24},
+    {"FROM", .member = "address"},        {">JOBS", .read = read_count},
+    {"WHAT", .read = read_what},          {0},
+};
 
-static void print_entries(struct client *c)
-{
-    static const char *const headers[] = {">NO",  "AT",    "OPERATION", "WHO",
-                                          "FROM", ">JOBS", "WHAT",      NULL};
-    struct table t;
-    struct buf out = {0};
-    table_init(&t, headers);
-    struct view_list l = view_list(view_get(client_answer(c), "entries"));
-    for (struct str entry; view_next(&l, &entry);)
-        add_row(c, &t, entry);
-    table_write(&t, &out, c->colour, c->width);
-    subcommand_print(stdout, &out);
-    table_fini(&t);
-    buf_fini(&out);
-}
+static const struct listing_kind kind = {columns, "number", "Nothing was changed."};
 
-static void print(struct client *c)
+static int fetch(struct listing *l, void *ctx)
 {
+    struct client *c = l->client;
+    struct buf path = {0};
     int64_t next;
-    if (c->args.output == CLIENT_JSON) {
-        client_print_answer(c);
-        return;
-    }
-    print_entries(c);
+    int code = client_ask(c, "GET", path_of(ctx, c->now, &path));
+    buf_fini(&path);
+    if (code != CLI_OK)
+        return code;
+    listing_add_all(l, view_get(client_answer(c), "entries"));
     if (view_int(client_answer(c), "next", &next))
-        fprintf(stderr, "There may be more: --before %" PRId64 "\n", next);
+        listing_note(l, "There may be more: --before %" PRId64, next);
+    return code;
 }
 
 int audit_main(int argc, char **argv)
@@ -136,7 +135,6 @@ int audit_main(int argc, char **argv)
     struct audit_args args = {0};
     struct options o;
     struct client c;
-    struct buf path = {0};
     int code;
     if (!subcommand_begin(&audit_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
@@ -145,10 +143,7 @@ int audit_main(int argc, char **argv)
     code = client_open(&c, &audit_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = client_ask(&c, "GET", path_of(&args, c.now, &path));
-    if (code == CLI_OK)
-        print(&c);
+    code = listing_run(&c, &kind, fetch, &args);
     client_close(&c);
-    buf_fini(&path);
     return code;
 }

@@ -7,9 +7,11 @@
 
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "cli/unknown.h"
 #include "client/client.h"
 #include "client/view.h"
+#include "client/when.h"
 
 struct budgets_args {
     struct client_args client;
@@ -32,7 +34,7 @@ static const struct option_def options[] = {
      .help = "set: with --per, how many are saved up at most; as many as the allocation by "
              "default"},
     {"no-burst", NULL, OPTION_SWITCH, AT(no_burst), .help = "set: the default again"},
-    CLIENT_OPTIONS(struct budgets_args),
+    CLIENT_LIST_OPTIONS(struct budgets_args),
     {0},
 };
 
@@ -57,86 +59,80 @@ const struct subcommand budgets_command = {
 /* --- showing --- */
 
 /* "while in flight", or "per 1m" with its burst */
-static void write_strategy(struct client *c, struct str strategy, struct buf *b)
+static enum table_style read_strategy(struct client *c, struct str budget, struct buf *b)
 {
     int64_t per, burst;
+    struct str strategy = view_get(budget, "strategy");
+    struct str type = view_text(&c->arena, strategy, "type");
     if (!view_int(strategy, "duration_ms", &per)) {
-        buf_str(b, str_eq(view_text(&c->arena, strategy, "type"), STR("while_in_flight"))
-                       ? STR("while in flight")
-                       : view_text(&c->arena, strategy, "type"));
-        return;
+        buf_str(b, str_eq(type, STR("while_in_flight")) ? STR("while in flight") : type);
+        return TABLE_PLAIN;
     }
     buf_lit(b, "per ");
     duration_write(b, (span){per});
     if (view_int(strategy, "burst", &burst))
         buf_print(b, ", burst %lld", (long long)burst);
+    return TABLE_PLAIN;
 }
 
-static void add_count(struct table *t, struct str usage, const char *name)
+static enum table_style read_usage(struct str budget, const char *name, struct buf *text)
 {
     int64_t n = 0;
-    if (!view_int(usage, name, &n))
+    if (!view_int(view_get(budget, "usage"), name, &n))
         n = 0;
-    table_print(t, n > 0 ? TABLE_PLAIN : n < 0 ? TABLE_WAIT : TABLE_FAINT, "%lld", (long long)n);
+    buf_int(text, n);
+    return n > 0 ? TABLE_PLAIN : n < 0 ? TABLE_WAIT : TABLE_FAINT;
 }
 
-static void add_row(struct client *c, struct table *t, struct str budget)
+static enum table_style read_available(struct client *c, struct str budget, struct buf *text)
 {
-    struct buf strategy = {0};
-    struct str usage = view_get(budget, "usage");
-    write_strategy(c, view_get(budget, "strategy"), &strategy);
-    table_add(t, TABLE_PLAIN, view_text(&c->arena, budget, "key"));
-    table_add(t, TABLE_PLAIN, view_get(budget, "allocation"));
-    table_add(t, TABLE_PLAIN, buf_view(&strategy));
-    add_count(t, usage, "available");
-    add_count(t, usage, "in_flight");
-    add_count(t, usage, "jobs");
-    buf_fini(&strategy);
+    (void)c;
+    return read_usage(budget, "available", text);
 }
 
-static void print_table(struct client *c, struct str list, bool many)
+static enum table_style read_in_flight(struct client *c, struct str budget, struct buf *text)
 {
-    static const char *const headers[] = {"KEY",        ">ALLOCATION", "STRATEGY", ">AVAILABLE",
-                                          ">IN FLIGHT", ">JOBS",       NULL};
-    struct table t;
-    struct buf out = {0};
-    table_init(&t, headers);
-    if (many) {
-        struct view_list l = view_list(list);
-        for (struct str item; view_next(&l, &item);)
-            add_row(c, &t, item);
-    } else {
-        add_row(c, &t, list);
-    }
-    table_write(&t, &out, c->colour, 0);
-    subcommand_print(stdout, &out);
-    table_fini(&t);
-    buf_fini(&out);
+    (void)c;
+    return read_usage(budget, "in_flight", text);
 }
 
-static int list(struct client *c)
+static enum table_style read_jobs(struct client *c, struct str budget, struct buf *text)
 {
-    int code = client_ask(c, "GET", "/budgets");
-    if (code != CLI_OK)
-        return code;
-    struct str budgets = view_get(client_answer(c), "budgets");
-    struct view_list l = view_list(budgets);
-    struct str first;
-    if (c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else if (view_next(&l, &first))
-        print_table(c, budgets, true);
-    else
-        fputs("There are no budgets.\n", stderr);
-    return CLI_OK;
+    (void)c;
+    return read_usage(budget, "jobs", text);
 }
 
-static void show_answer(struct client *c)
+static enum table_style read_changed(struct client *c, struct str budget, struct buf *text)
 {
-    if (c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else
-        print_table(c, client_answer(c), false);
+    instant at = view_time(budget, "updated_at");
+    if (instant_is_set(at))
+        when_relative(text, at, c->now);
+    return TABLE_PLAIN;
+}
+
+static const struct listing_column columns[] = {
+    {"KEY", .member = "key", .least = 16},
+    {">ALLOCATION", .member = "allocation"},
+    {"STRATEGY", .read = read_strategy},
+    {">AVAILABLE", .read = read_available},
+    {">IN FLIGHT", .read = read_in_flight},
+    {">JOBS", .read = read_jobs},
+    {"CHANGED", .read = read_changed, .wide = true},
+    {0},
+};
+
+static const struct listing_kind kind = {columns, "key", "There are no budgets."};
+
+/* ctx: the path of one, or NULL. */
+static int fetch(struct listing *l, void *ctx)
+{
+    const char *path = ctx;
+    int code = client_ask(l->client, "GET", path ? path : "/budgets");
+    if (code == CLI_OK && path)
+        listing_show(l, client_answer(l->client), NULL);
+    else if (code == CLI_OK)
+        listing_add_all(l, view_get(client_answer(l->client), "budgets"));
+    return code;
 }
 
 /* --- setting --- */
@@ -194,7 +190,7 @@ static int set(struct client *c, const char *path, const char *key, const struct
     buf_byte(b, '}');
     code = client_ask(c, found ? "PATCH" : "POST", path);
     if (code == CLI_OK)
-        show_answer(c);
+        listing_print(c, &kind, client_answer(c), NULL);
     if (code == CLI_OK && !found)
         unknown_budget_warn(c, key);
     return code;
@@ -213,6 +209,8 @@ static const char *check(const struct budgets_args *args, const struct options *
     bool per = OPTION_GIVEN(o, struct budgets_args, per);
     bool burst = OPTION_GIVEN(o, struct budgets_args, burst);
     bool any = allocation || per || burst || args->no_burst || args->in_flight;
+    if (args->client.watch.ms && (is(o, "set") || is(o, "delete")))
+        return "--watch shows; it changes nothing";
     if (is(o, "list"))
         return any ? "these options are for set" : o->rest_count > 1 ? "list takes no name" : NULL;
     if (!is(o, "show") && !is(o, "set") && !is(o, "delete"))
@@ -233,15 +231,14 @@ static int act(struct client *c, const struct budgets_args *args, const struct o
     struct buf path = {0};
     int code;
     if (is(o, "list"))
-        return list(c);
+        return listing_run(c, &kind, fetch, NULL);
     buf_lit(&path, "/budgets");
     client_segment(&path, str_from(o->rest[1]));
     if (is(o, "set")) {
         code = set(c, client_path(&path), o->rest[1], args, o);
     } else if (is(o, "show")) {
-        code = client_ask(c, "GET", client_path(&path));
-        if (code == CLI_OK)
-            show_answer(c);
+        (void)client_path(&path);
+        code = listing_run(c, &kind, fetch, path.at);
     } else {
         code = client_ask(c, "DELETE", client_path(&path));
         if (code == CLI_OK)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "cli/listing.h"
 #include "client/view.h"
 #include "client/when.h"
 
@@ -17,6 +18,7 @@
 
 struct bulk {
     struct client *client;
+    struct listing created; /* for programs */
     const struct newjob_defaults *defaults;
     int64_t batch_max;
     int64_t line;       /* number of the last line read, from 1 */
@@ -51,18 +53,6 @@ static void show_progress(struct bulk *k, bool final)
     buf_fini(&b);
 }
 
-static void print_created(struct client *c)
-{
-    struct buf out = {0};
-    struct view_list l = view_list(view_get(client_answer(c), "jobs"));
-    for (struct str job; view_next(&l, &job);) {
-        json_write_one_line(&out, job);
-        buf_byte(&out, '\n');
-    }
-    subcommand_print(stdout, &out);
-    buf_fini(&out);
-}
-
 /* The server counts jobs from the beginning of the batch; the user needs the line. */
 static void print_bad_line(const struct bulk *k)
 {
@@ -95,8 +85,8 @@ static int send_batch(struct bulk *k)
                     : "were not stored");
         return code;
     }
-    if (k->client->args.output == CLIENT_JSON)
-        print_created(k->client);
+    if (!client_for_people(k->client))
+        listing_add_all(&k->created, view_get(client_answer(k->client), "jobs"));
     k->sent += k->in_batch;
     k->in_batch = k->first_line = 0;
     body->len = 0;
@@ -157,10 +147,13 @@ int bulk_run(struct client *c, const struct enqueue_args *args, const struct new
         .progress = isatty(STDERR_FILENO) == 1,
         .started = when_mono(),
     };
+    static const struct listing_kind kind = {NULL, "id", NULL};
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
     int code = CLI_OK;
+    listing_init(&k.created, c, &kind);
+    k.created.streams = true;
     while (code == CLI_OK && (n = getline(&line, &cap, in)) >= 0)
         code = take_line(&k, (struct str){line, (size_t)n - (n && line[n - 1] == '\n')});
     if (code == CLI_OK && ferror(in)) {
@@ -171,6 +164,7 @@ int bulk_run(struct client *c, const struct enqueue_args *args, const struct new
     if (code == CLI_OK)
         code = send_batch(&k);
     show_progress(&k, true);
+    listing_end(&k.created);
     struct buf summary = {0};
     write_rate(&summary, &k);
     fprintf(stderr, "%.*s%s\n", STR_ARG(buf_view(&summary)),

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/filter.h"
+#include "cli/listing.h"
 #include "cli/unknown.h"
 #include "client/jobtext.h"
 #include "cli/apply.h"
@@ -17,6 +18,7 @@ struct change_args {
     struct client_args client;
     struct filter_args filter;
     bool dry_run, everything, completed, yes, detach;
+    int ids; /* how many were given */
     int64_t rate;
     int64_t canary; /* 0: none */
     const char *set;
@@ -48,13 +50,13 @@ static const struct option_def retry_options[] = {
      .help = "retry so many first, and the rest only if the next run of each of these succeeds"},
     {"completed", NULL, OPTION_SWITCH, AT(completed),
      .help = "with ids: completed jobs, too, which are run once more"},
-    CLIENT_OPTIONS(struct change_args),
+    CLIENT_OPTIONS_IN(struct change_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
 static const struct option_def cancel_options[] = {
     MANY_OPTIONS,
-    CLIENT_OPTIONS(struct change_args),
+    CLIENT_OPTIONS_IN(struct change_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -65,7 +67,7 @@ static const struct option_def delete_options[] = {
     {"detach", NULL, OPTION_SWITCH, AT(detach),
      .help = "with a retry policy: take it from the queues that have it, instead of being refused"},
     MANY_OPTIONS,
-    CLIENT_OPTIONS(struct change_args),
+    CLIENT_OPTIONS_IN(struct change_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -74,7 +76,7 @@ static const struct option_def patch_options[] = {
      .help = "what to change: queue, priority, ready_at, retry_limit, backoff, retention, "
              "max_run_ms; null resets to the server's default"},
     MANY_OPTIONS,
-    CLIENT_OPTIONS(struct change_args),
+    CLIENT_OPTIONS_IN(struct change_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -155,8 +157,21 @@ static void set_body(struct client *c, const struct change_args *args)
         buf_str(&c->call.body, str_from(args->set));
 }
 
+/* Of several a list; job is empty if it is gone. */
+static void add_changed(struct listing *changed, const char *id, struct str job, int ids)
+{
+    struct buf gone = {0};
+    buf_print(&gone, "{\"id\":\"%s\",\"deleted\":true}", id);
+    job = job.len ? job : buf_view(&gone);
+    if (ids == 1)
+        listing_show(changed, job, NULL);
+    else
+        listing_add(changed, job);
+    buf_fini(&gone);
+}
+
 static int change_one(struct client *c, const struct change *ch, const struct change_args *args,
-                      const char *id)
+                      const char *id, struct listing *changed)
 {
     if (!jobtext_is_id(id))
         return subcommand_usage(ch->page, "'%.60s' is not a job id", id);
@@ -168,15 +183,33 @@ static int change_one(struct client *c, const struct change *ch, const struct ch
     if (code != CLI_OK)
         return code;
     struct str job = client_answer(c);
-    if (c->args.output == CLIENT_JSON && job.len)
-        printf("%.*s\n", STR_ARG(job));
+    if (!client_for_people(c))
+        add_changed(changed, id, job, args->ids);
     else if (job.len)
         printf("%s %.*s %.*s\n", id, STR_ARG(view_text(&c->arena, job, "status")),
                STR_ARG(view_text(&c->arena, job, "reason")));
     else
-        printf(c->args.output == CLIENT_JSON ? "{\"id\":\"%s\",\"deleted\":true}\n" : "%s gone\n",
-               id);
+        printf("%s gone\n", id);
     return CLI_OK;
+}
+
+/* If one cannot be changed, the others still are. */
+static int change_each(struct client *c, const struct change *ch, const struct change_args *args,
+                       char **ids)
+{
+    static const struct listing_kind kind = {NULL, "id", NULL};
+    struct listing changed;
+    int code = CLI_OK;
+    listing_init(&changed, c, &kind);
+    for (int i = 0; i < args->ids; i++) {
+        int one = change_one(c, ch, args, ids[i], &changed);
+        code = one == CLI_OK ? code : one;
+    }
+    if (changed.count || args->ids > 1)
+        listing_end(&changed);
+    else
+        listing_fini(&changed);
+    return code;
 }
 
 static const char *job_or_jobs(struct str count)
@@ -290,8 +323,8 @@ static int change_many(struct client *c, const struct change *ch, struct change_
     if (code != CLI_OK)
         return code;
     struct str answer = client_answer(c);
-    if (c->args.output == CLIENT_JSON) {
-        printf("%.*s\n", STR_ARG(answer));
+    if (!client_for_people(c)) {
+        client_print_answer(c);
     } else if (args->dry_run) {
         struct str count = view_text(&c->arena, answer, "count");
         printf("%.*s %s would be %s\n", STR_ARG(count), job_or_jobs(count), ch->number);
@@ -307,7 +340,7 @@ static int change_many(struct client *c, const struct change *ch, struct change_
         if (operation.len)
             printf("tenax operations %.*s --undo\n", STR_ARG(operation));
     }
-    if (c->args.output != CLIENT_JSON && is_zero(answer, ch, args))
+    if (client_for_people(c) && is_zero(answer, ch, args))
         unknown_queues_warn(c, ch->page->name, args->filter.queue);
     return CLI_OK;
 }
@@ -351,6 +384,10 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     if (!ids && args->completed)
         return subcommand_usage(ch->page,
                                 "--completed goes with ids, not with options that select");
+    if (!ids && args->client.output == CLIENT_NAME)
+        return subcommand_usage(ch->page,
+                                "--output name goes with ids; options that select give table, "
+                                "json, jsonl, yaml and wide");
     if (!ids && !filtered)
         return subcommand_usage(ch->page,
                                 "which jobs? give ids, options that select, or --everything");
@@ -401,13 +438,8 @@ static int run(const struct change *ch, int argc, char **argv)
     code = client_open(&c, ch->page, &args.client);
     if (code != CLI_OK)
         return code;
-    if (o.rest_count == 0)
-        code = change_many(&c, ch, &args);
-    /* If one cannot be changed, the others still are. */
-    for (int i = 0; i < o.rest_count; i++) {
-        int one = change_one(&c, ch, &args, o.rest[i]);
-        code = one == CLI_OK ? code : one;
-    }
+    args.ids = o.rest_count;
+    code = o.rest_count ? change_each(&c, ch, &args, o.rest) : change_many(&c, ch, &args);
     client_close(&c);
     return code;
 }

@@ -139,8 +139,8 @@ static void add_bash_kinds(struct buf *b, const struct option_def *d)
 {
     buf_lit(b, "            case $flag in\n");
     for (; d->flag; d++) {
-        if (d->type == OPTION_SWITCH)
-            continue;
+        if (d->type == OPTION_SWITCH || d->implied)
+            continue; /* the next word is not its value */
         buf_lit(b, "                ");
         if (d->letter)
             buf_print(b, "-%c|", d->letter);
@@ -223,7 +223,9 @@ static void add_zsh_action(struct buf *b, const char *value, const char *choices
 
 static void add_zsh_option(struct buf *b, const struct option_def *d)
 {
-    const char *repeated = d->type == OPTION_LIST ? "*" : "", *equals = d->value ? "=" : "";
+    const char *repeated = d->type == OPTION_LIST ? "*" : "", *equals = d->implied ? "=-"
+                                                                        : d->value ? "="
+                                                                                   : "";
     buf_lit(b, " \\\n                ");
     if (d->letter)
         buf_print(b, "'%s'{-%c%s,--%s%s}'[", repeated, d->letter, d->value ? "+" : "", d->flag,
@@ -233,7 +235,7 @@ static void add_zsh_option(struct buf *b, const struct option_def *d)
     add_zsh_text(b, d->help);
     buf_lit(b, "]");
     if (d->value) {
-        buf_print(b, ":%s:", d->value);
+        buf_print(b, "%s%s:", d->implied ? "::" : ":", d->value);
         add_zsh_action(b, d->value, d->choices);
     }
     buf_lit(b, "'");

@@ -11,13 +11,15 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "base/json.h"
 #include "client/client.h"
 #include "client/context.h"
+#include "client/view.h"
 
 struct context_args {
     const char *field[CONTEXT_FIELDS];
-    int output; /* enum client_output */
+    struct client_args client; /* only how it is shown */
 };
 
 #define AT(i)                                                                                      \
@@ -32,8 +34,9 @@ static const struct option_def options[] = {
     {"client-cert", "FILE", AT(CONTEXT_CERT), .help = "set: the certificate to present (PEM)"},
     {"client-key", "FILE", AT(CONTEXT_KEY), .help = "set: its private key (PEM)"},
     {"admin-url", "URL", AT(CONTEXT_ADMIN_URL), .help = "set: the server's admin listener"},
-    {"output", "FORMAT", OPTION_CHOICE, offsetof(struct context_args, output),
-     .choices = "table|json", .def = "table", .help = "for people or for programs", .letter = 'o'},
+    {"output", "FORMAT", OPTION_CHOICE, offsetof(struct context_args, client.output),
+     .choices = CLIENT_LIST_FORMATS, .def = "table", .help = "for people or for programs",
+     .letter = 'o'},
     {0},
 };
 
@@ -142,8 +145,9 @@ static int set(struct contexts *all, const struct context_args *args, const char
 
 /* --- list, show --- */
 
-static void write_json(struct buf *b, const struct contexts *all, const struct context *c)
+static void write_item(struct buf *b, const struct contexts *all, const struct context *c)
 {
+    b->len = 0;
     buf_lit(b, "{\"name\":");
     json_write_string(b, str_from(c->name));
     buf_print(b, ",\"current\":%s",
@@ -158,43 +162,77 @@ static void write_json(struct buf *b, const struct contexts *all, const struct c
     buf_byte(b, '}');
 }
 
-static void add_row(struct table *t, const struct contexts *all, const struct context *c)
+static enum table_style read_used(struct client *c, struct str context, struct buf *text)
 {
-    bool current = all->current && strcmp(all->current, c->name) == 0;
-    table_add(t, current ? TABLE_GOOD : TABLE_PLAIN, str_from(current ? "*" : ""));
-    table_add(t, TABLE_PLAIN, str_from(c->name));
-    for (size_t i = 0; i <= CONTEXT_CA; i++)
-        table_add(t, TABLE_PLAIN, str_from(c->field[i] ? c->field[i] : "-"));
+    bool current = str_eq(view_get(context, "current"), STR("true"));
+    (void)c;
+    buf_str(text, current ? STR("*") : STR(""));
+    return current ? TABLE_GOOD : TABLE_PLAIN;
 }
 
-static void print_table(const struct contexts *all, struct buf *out)
+static enum table_style read_field(struct client *c, struct str context, enum context_field field,
+                                   struct buf *text)
 {
-    static const char *const headers[] = {"USED", "NAME", "URL", "TOKEN FILE", "CA", NULL};
-    struct table t;
-    table_init(&t, headers);
-    for (size_t i = 0; i < all->count; i++)
-        add_row(&t, all, &all->at[i]);
-    table_write(&t, out, table_colour(stdout), table_terminal_width(stdout));
-    table_fini(&t);
+    struct str value = view_text(&c->arena, context, context_members[field]);
+    buf_str(text, value.len ? value : STR("-"));
+    return TABLE_PLAIN;
 }
 
-static int list(const struct contexts *all, const struct context_args *args)
-{
-    struct buf out = {0};
-    if (args->output == CLIENT_JSON) {
-        for (size_t i = 0; i < all->count; i++) {
-            buf_str(&out, i ? STR(",\n ") : STR("["));
-            write_json(&out, all, &all->at[i]);
-        }
-        buf_str(&out, all->count ? STR("]\n") : STR("[]\n"));
-    } else if (all->count) {
-        print_table(all, &out);
-    } else {
-        fputs("There are no contexts; `tenax context set NAME --url URL` makes one.\n", stderr);
+#define FIELD_READER(name, field)                                                                  \
+    static enum table_style read_##name(struct client *c, struct str context, struct buf *text)    \
+    {                                                                                              \
+        return read_field(c, context, field, text);                                                \
     }
-    subcommand_print(stdout, &out);
-    buf_fini(&out);
+
+FIELD_READER(url, CONTEXT_URL)
+FIELD_READER(token, CONTEXT_TOKEN_FILE)
+FIELD_READER(ca, CONTEXT_CA)
+FIELD_READER(cert, CONTEXT_CERT)
+FIELD_READER(admin, CONTEXT_ADMIN_URL)
+
+static const struct listing_column columns[] = {
+    {"USED", .read = read_used},
+    {"NAME", .member = "name"},
+    {"URL", .read = read_url, .least = 24},
+    {"TOKEN FILE", .read = read_token, .least = 16},
+    {"CA", .read = read_ca, .least = 16},
+    {"CERTIFICATE", .read = read_cert, .wide = true},
+    {"ADMIN URL", .read = read_admin, .wide = true},
+    {0},
+};
+
+static const struct listing_kind kind = {
+    columns, "name", "There are no contexts; `tenax context set NAME --url URL` makes one."};
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const struct contexts *all = ctx;
+    struct buf item = {0};
+    for (size_t i = 0; i < all->count; i++) {
+        write_item(&item, all, &all->at[i]);
+        listing_add(l, buf_view(&item));
+    }
+    buf_fini(&item);
     return CLI_OK;
+}
+
+static int list(struct contexts *all, const struct context_args *args)
+{
+    struct client c;
+    client_alone(&c, &context_command, &args->client);
+    int code = listing_run(&c, &kind, fetch, all);
+    client_close(&c);
+    return code;
+}
+
+static void write_context(struct client *c, struct buf *out, struct str context)
+{
+    buf_print(out, "%-12s %.*s\n", "name", STR_ARG(view_text(&c->arena, context, "name")));
+    for (size_t i = 0; i < CONTEXT_FIELDS; i++) {
+        struct str value = view_text(&c->arena, context, context_members[i]);
+        if (value.len)
+            buf_print(out, "%-12s %.*s\n", context_members[i], STR_ARG(value));
+    }
 }
 
 static int show(const struct contexts *all, const struct context_args *args, const char *name)
@@ -205,22 +243,17 @@ static int show(const struct contexts *all, const struct context_args *args, con
         fputs("tenax context: none is chosen; `tenax context use NAME` does\n", stderr);
         return CLI_NOT_FOUND;
     }
-    const struct context *c = context_find(all, name);
-    if (!c)
+    const struct context *found = context_find(all, name);
+    if (!found)
         return unknown(name);
-    struct buf out = {0};
-    if (args->output == CLIENT_JSON) {
-        write_json(&out, all, c);
-        buf_byte(&out, '\n');
-    } else {
-        buf_print(&out, "%-12s %s\n", "name", c->name);
-        for (size_t i = 0; i < CONTEXT_FIELDS; i++)
-            if (c->field[i])
-                buf_print(&out, "%-12s %s\n", context_members[i], c->field[i]);
-    }
-    subcommand_print(stdout, &out);
-    buf_fini(&out);
-    return CLI_OK;
+    struct client c;
+    struct buf item = {0};
+    client_alone(&c, &context_command, &args->client);
+    write_item(&item, all, found);
+    int code = listing_print(&c, &kind, buf_view(&item), write_context);
+    buf_fini(&item);
+    client_close(&c);
+    return code;
 }
 
 /* --- use, delete --- */

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/input.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -24,7 +25,7 @@ static const struct option_def crons_options[] = {
      .help = "set the time that all jobs and cron entries of the server go by back to its system's "
              "clock, instead of showing the groups: after that clock was ahead and has been put "
              "right"},
-    CLIENT_OPTIONS(struct crons_args),
+    CLIENT_LIST_OPTIONS(struct crons_args),
     {0},
 };
 
@@ -44,7 +45,8 @@ const struct subcommand crons_command = {
         "and how many jobs had times that were yet to come.",
     .examples = "  tenax crons\n"
                 "  tenax crons --reset-clock\n"
-                "  tenax crons --output json | jq '.[].entries[] | select(.paused)'\n",
+                "  tenax crons --output json | jq '.[].entries[] | select(.paused)'\n"
+                "  tenax crons --watch=10s\n",
     .options = crons_options,
 };
 
@@ -62,7 +64,7 @@ static const struct option_def cron_options[] = {
     {"delete", NULL, OPTION_SWITCH, AT(del), .help = "delete the group, or the entry"},
     {"put", "FILE", OPTION_TEXT, AT(put),
      .help = "create or replace the group, or the entry, by this JSON file; - is standard input"},
-    CLIENT_OPTIONS(struct cron_args),
+    CLIENT_LIST_OPTIONS(struct cron_args),
     {0},
 };
 
@@ -93,44 +95,75 @@ static bool is_paused(struct str object)
 }
 
 /* "in 5 min", or a dash. */
-static void add_when(struct client *c, struct table *t, instant at)
+static enum table_style write_when(struct client *c, struct buf *text, instant at)
 {
-    struct buf text = {0};
     if (instant_is_set(at))
-        when_relative(&text, at, c->now);
+        when_relative(text, at, c->now);
     else
-        buf_lit(&text, "-");
-    table_add(t, instant_is_set(at) ? TABLE_PLAIN : TABLE_FAINT, buf_view(&text));
-    buf_fini(&text);
+        buf_lit(text, "-");
+    return instant_is_set(at) ? TABLE_PLAIN : TABLE_FAINT;
 }
 
-static void add_state(struct table *t, bool paused)
+static enum table_style read_state(struct client *c, struct str object, struct buf *text)
 {
-    table_add(t, paused ? TABLE_WAIT : TABLE_GOOD, paused ? STR("paused") : STR("running"));
+    bool paused = is_paused(object);
+    (void)c;
+    buf_str(text, paused ? STR("paused") : STR("running"));
+    return paused ? TABLE_WAIT : TABLE_GOOD;
 }
 
 /* --- crons --- */
 
-static const char *const group_headers[] = {"GROUP", "STATE", ">ENTRIES", "NEXT", "LAST", NULL};
-
-static void add_group(struct client *c, struct table *t, struct str group)
+static enum table_style read_entries(struct client *c, struct str group, struct buf *text)
 {
-    instant next = INSTANT_NONE, last = INSTANT_NONE;
-    size_t n = 0;
+    int64_t n = 0;
     struct view_list l = view_list(view_get(group, "entries"));
-    for (struct str entry; view_next(&l, &entry); n++) {
+    (void)c;
+    for (struct str entry; view_next(&l, &entry);)
+        n++;
+    buf_int(text, n);
+    return n ? TABLE_PLAIN : TABLE_FAINT;
+}
+
+static enum table_style read_next(struct client *c, struct str group, struct buf *text)
+{
+    instant next = INSTANT_NONE;
+    struct view_list l = view_list(view_get(group, "entries"));
+    for (struct str entry; view_next(&l, &entry);) {
         instant at = view_time(entry, "next_enqueue_at");
         if (instant_is_set(at) && (!instant_is_set(next) || at.ms < next.ms) && !is_paused(entry))
             next = at;
-        last = instant_max(last, view_time(entry, "last_enqueue_at"));
     }
-    bool paused = is_paused(group);
-    table_add(t, TABLE_PLAIN, view_text(&c->arena, group, "name"));
-    add_state(t, paused);
-    table_print(t, n ? TABLE_PLAIN : TABLE_FAINT, "%zu", n);
-    add_when(c, t, paused ? INSTANT_NONE : next);
-    add_when(c, t, last);
+    return write_when(c, text, is_paused(group) ? INSTANT_NONE : next);
 }
+
+static enum table_style read_last(struct client *c, struct str group, struct buf *text)
+{
+    instant last = INSTANT_NONE;
+    struct view_list l = view_list(view_get(group, "entries"));
+    for (struct str entry; view_next(&l, &entry);)
+        last = instant_max(last, view_time(entry, "last_enqueue_at"));
+    return write_when(c, text, last);
+}
+
+static enum table_style read_zone(struct client *c, struct str group, struct buf *text)
+{
+    struct str zone = view_text(&c->arena, group, "timezone");
+    buf_str(text, zone.len ? zone : STR("server's"));
+    return zone.len ? TABLE_PLAIN : TABLE_FAINT;
+}
+
+static const struct listing_column group_columns[] = {
+    {"GROUP", .member = "name", .least = 16},
+    {"STATE", .read = read_state},
+    {">ENTRIES", .read = read_entries},
+    {"ZONE", .read = read_zone, .wide = true},
+    {"NEXT", .read = read_next},
+    {"LAST", .read = read_last},
+    {0},
+};
+
+static const struct listing_kind group_kind = {group_columns, "name", "There are no cron groups."};
 
 /* A group may have been deleted since it was listed; then it is skipped. */
 static int ask_group(struct client *c, struct str name, bool *found)
@@ -164,38 +197,19 @@ static size_t take_names(struct client *c, struct str **names)
     return n;
 }
 
-static int list_groups(struct client *c)
+static int fetch_groups(struct listing *l, void *ctx)
 {
-    struct table t;
-    struct buf out = {0};
+    struct client *c = l->client;
     struct str *names;
     int code = client_ask(c, "GET", "/crons");
-    size_t shown = 0, n = code == CLI_OK ? take_names(c, &names) : 0;
-    bool json = c->args.output == CLIENT_JSON;
-    table_init(&t, group_headers);
+    size_t n = code == CLI_OK ? take_names(c, &names) : 0;
+    (void)ctx;
     for (size_t i = 0; i < n && code == CLI_OK; i++) {
         bool found;
         code = ask_group(c, names[i], &found);
-        if (code != CLI_OK || !found)
-            continue;
-        if (json) {
-            buf_str(&out, shown ? STR(",\n ") : STR("["));
-            json_write_one_line(&out, client_answer(c));
-        } else {
-            add_group(c, &t, client_answer(c));
-        }
-        shown++;
+        if (code == CLI_OK && found)
+            listing_add(l, client_answer(c));
     }
-    if (code == CLI_OK && json)
-        buf_str(&out, shown ? STR("]\n") : STR("[]\n"));
-    else if (code == CLI_OK && shown)
-        table_write(&t, &out, c->colour, 0);
-    else if (code == CLI_OK)
-        fputs("There are no cron groups.\n", stderr);
-    if (code == CLI_OK)
-        subcommand_print(stdout, &out);
-    table_fini(&t);
-    buf_fini(&out);
     return code;
 }
 
@@ -205,8 +219,8 @@ static int delete_all(struct client *c)
     int code = client_ask(c, "DELETE", "/crons");
     if (code != CLI_OK || !view_int(client_answer(c), "deleted", &n))
         return code;
-    if (c->args.output == CLIENT_JSON)
-        printf("{\"deleted\":%lld}\n", (long long)n);
+    if (!client_for_people(c))
+        client_print_answer(c);
     else
         fprintf(stderr, "Deleted %lld cron group%s.\n", (long long)n, n == 1 ? "" : "s");
     return code;
@@ -219,7 +233,7 @@ static int reset_clock(struct client *c)
     struct str is = client_answer(c);
     if (code != CLI_OK)
         return code;
-    if (c->args.output == CLIENT_JSON || !view_int(is, "from", &from) || !view_int(is, "to", &to) ||
+    if (!client_for_people(c) || !view_int(is, "from", &from) || !view_int(is, "to", &to) ||
         !view_int(is, "corrected", &corrected)) {
         client_print_answer(c);
         return code;
@@ -252,13 +266,15 @@ int crons_main(int argc, char **argv)
                                 o.rest[0], o.rest[0]);
     if (args.del && args.reset_clock)
         return subcommand_usage(&crons_command, "--delete or --reset-clock, not both");
+    if ((args.del || args.reset_clock) && args.client.watch.ms)
+        return subcommand_usage(&crons_command, "--watch shows; it changes nothing");
     code = client_open(&c, &crons_command, &args.client);
     if (code != CLI_OK)
         return code;
     if (args.reset_clock)
         code = reset_clock(&c);
     else
-        code = args.del ? delete_all(&c) : list_groups(&c);
+        code = args.del ? delete_all(&c) : listing_run(&c, &group_kind, fetch_groups, NULL);
     client_close(&c);
     return code;
 }
@@ -268,13 +284,23 @@ int crons_main(int argc, char **argv)
 static const char *const entry_headers[] = {"ENTRY", "STATE", "EXPRESSION", "ZONE", "NEXT",
                                             "LAST",  "QUEUE", "TYPE",       NULL};
 
+static void add_when(struct client *c, struct table *t, instant at)
+{
+    struct buf text = {0};
+    enum table_style style = write_when(c, &text, at);
+    table_add(t, style, buf_view(&text));
+    buf_fini(&text);
+}
+
 /* own: the zone of the group, or empty. */
 static void add_entry(struct client *c, struct table *t, struct str entry, struct str own)
 {
     struct arena *a = &c->arena;
     struct str zone = view_text(a, entry, "timezone"), job = view_get(entry, "job");
+    struct buf state = {0};
+    enum table_style style = read_state(c, entry, &state);
     table_add(t, TABLE_PLAIN, view_text(a, entry, "name"));
-    add_state(t, is_paused(entry));
+    table_add(t, style, buf_view(&state));
     table_add(t, TABLE_PLAIN, view_text(a, entry, "expression"));
     table_add(t, zone.len ? TABLE_PLAIN : TABLE_FAINT,
               zone.len  ? zone
@@ -284,24 +310,33 @@ static void add_entry(struct client *c, struct table *t, struct str entry, struc
     add_when(c, t, view_time(entry, "last_enqueue_at"));
     table_add(t, TABLE_PLAIN, view_text(a, job, "queue"));
     table_add(t, TABLE_PLAIN, view_text(a, job, "type"));
+    buf_fini(&state);
 }
 
-static void write_group(struct client *c, struct str group, struct buf *out)
+static void end_entries(struct client *c, struct table *t, struct buf *out)
+{
+    t->least[0] = t->least[6] = t->least[7] = 12;
+    table_write(t, out, c->colour, c->args.output == CLIENT_WIDE ? 0 : c->width);
+    table_fini(t);
+}
+
+static void write_group(struct client *c, struct buf *out, struct str group)
 {
     struct table t;
     size_t n = 0;
-    table_init(&t, entry_headers);
     struct str zone = view_text(&c->arena, group, "timezone");
     struct view_list l = view_list(view_get(group, "entries"));
-    for (struct str entry; view_next(&l, &entry); n++)
-        add_entry(c, &t, entry, zone);
     if (is_paused(group))
         buf_lit(out, "The group is paused: none of its entries enqueues jobs.\n");
-    if (n)
-        table_write(&t, out, c->colour, 0);
-    else
+    table_init(&t, entry_headers);
+    for (struct str entry; view_next(&l, &entry); n++)
+        add_entry(c, &t, entry, zone);
+    if (!n)
         buf_lit(out, "The group has no entries.\n");
-    table_fini(&t);
+    if (n)
+        end_entries(c, &t, out);
+    else
+        table_fini(&t);
 }
 
 static void write_time(struct client *c, struct buf *out, const char *what, instant at)
@@ -315,7 +350,7 @@ static void write_time(struct client *c, struct buf *out, const char *what, inst
     buf_lit(out, ")\n");
 }
 
-static void write_entry(struct client *c, struct str entry, struct buf *out)
+static void write_entry(struct client *c, struct buf *out, struct str entry)
 {
     static const char *const times[][2] = {{"next", "next_enqueue_at"},
                                            {"last", "last_enqueue_at"},
@@ -324,8 +359,7 @@ static void write_entry(struct client *c, struct str entry, struct buf *out)
     struct table t;
     table_init(&t, entry_headers);
     add_entry(c, &t, entry, STR("the group's"));
-    table_write(&t, out, c->colour, 0);
-    table_fini(&t);
+    end_entries(c, &t, out);
     buf_byte(out, '\n');
     for (size_t i = 0; i < COUNT(times); i++)
         write_time(c, out, times[i][0], view_time(entry, times[i][1]));
@@ -357,21 +391,11 @@ static void warn_all(struct client *c, struct str answer, bool one)
         warn(c, entry);
 }
 
-static void show(struct client *c, bool one)
+static const struct listing_kind entry_kind = {NULL, "name", NULL};
+
+static listing_writer *writer_of(bool one)
 {
-    struct buf out = {0};
-    struct str answer = client_answer(c);
-    if (c->args.output == CLIENT_JSON) {
-        json_write_one_line(&out, answer);
-        buf_byte(&out, '\n');
-    } else if (one) {
-        write_entry(c, answer, &out);
-    } else {
-        write_group(c, answer, &out);
-    }
-    subcommand_print(stdout, &out);
-    buf_fini(&out);
-    warn_all(c, answer, one);
+    return one ? write_entry : write_group;
 }
 
 /* Reads the JSON to be put. The server checks everything but its syntax. */
@@ -395,27 +419,40 @@ static int load(struct client *c, const char *file)
     return code;
 }
 
-static int act(struct client *c, const struct cron_args *args, const char *path, bool one)
+static int change(struct client *c, const struct cron_args *args, const char *path, bool one)
 {
-    const char *method = "GET";
     int code = CLI_OK;
-    if (args->put) {
-        method = "PUT";
+    if (args->put)
         code = load(c, args->put);
-    } else if (args->pause || args->resume) {
-        method = "PATCH";
+    else if (!args->del)
         buf_print(&c->call.body, "{\"paused\":%s}", args->pause ? "true" : "false");
-    } else if (args->del) {
-        method = "DELETE";
-    }
     if (code == CLI_OK)
-        code = client_ask(c, method, path);
+        code = client_ask(c, args->put ? "PUT" : args->del ? "DELETE" : "PATCH", path);
     if (code != CLI_OK)
         return code;
-    if (!args->del)
-        show(c, one);
-    else if (c->args.output == CLIENT_TABLE)
+    if (!args->del) {
+        listing_print(c, &entry_kind, client_answer(c), writer_of(one));
+        warn_all(c, client_answer(c), one);
+    } else if (client_for_people(c)) {
         fprintf(stderr, "Deleted the cron %s.\n", one ? "entry" : "group");
+    }
+    return code;
+}
+
+struct cron_place {
+    const char *path;
+    bool one; /* an entry, and not its group */
+};
+
+static int fetch_cron(struct listing *l, void *ctx)
+{
+    const struct cron_place *place = ctx;
+    struct client *c = l->client;
+    int code = client_ask(c, "GET", place->path);
+    if (code == CLI_OK)
+        listing_show(l, client_answer(c), writer_of(place->one));
+    if (code == CLI_OK && !c->args.watch.ms)
+        warn_all(c, client_answer(c), place->one);
     return code;
 }
 
@@ -433,9 +470,12 @@ int cron_main(int argc, char **argv)
                                                    : "which group? `tenax crons` lists them");
     if (!*o.rest[0] || (o.rest_count == 2 && !*o.rest[1]))
         return subcommand_usage(&cron_command, "a name must not be empty");
-    if (args.pause + args.resume + args.del + (args.put != NULL) > 1)
+    int changes = args.pause + args.resume + args.del + (args.put != NULL);
+    if (changes > 1)
         return subcommand_usage(&cron_command,
                                 "--pause, --resume, --delete and --put exclude each other");
+    if (changes && args.client.watch.ms)
+        return subcommand_usage(&cron_command, "--watch shows; it changes nothing");
     code = client_open(&c, &cron_command, &args.client);
     if (code != CLI_OK)
         return code;
@@ -447,7 +487,9 @@ int cron_main(int argc, char **argv)
         buf_lit(&path, "/entries");
         client_segment(&path, str_from(o.rest[1]));
     }
-    code = act(&c, &args, client_path(&path), one);
+    struct cron_place place = {client_path(&path), one};
+    code = changes ? change(&c, &args, place.path, one)
+                   : listing_run(&c, &entry_kind, fetch_cron, &place);
     buf_fini(&path);
     client_close(&c);
     return code;

@@ -89,7 +89,7 @@ static const struct option_def options[] = {
      .help = "read many jobs, one JSON object per line, from standard input or --file"},
     {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",
      .help = "with --bulk: jobs per request"},
-    CLIENT_OPTIONS(struct enqueue_args),
+    CLIENT_OPTIONS_IN(struct enqueue_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -204,11 +204,12 @@ static void print_job(struct client *c)
 {
     struct str job = client_answer(c);
     struct buf out = {0};
-    if (c->args.output == CLIENT_JSON)
-        json_write_one_line(&out, job);
-    else
+    if (client_for_people(c) || c->args.output == CLIENT_NAME) {
         table_harmless(&out, view_text(&c->arena, job, "id"));
-    buf_byte(&out, '\n');
+        buf_byte(&out, '\n');
+    } else {
+        client_write_value(c, &out, job);
+    }
     subcommand_print(stdout, &out);
     buf_fini(&out);
 }

@@ -12,6 +12,7 @@
 #include "base/event_cursor.h"
 #include "cli/commands.h"
 #include "cli/unknown.h"
+#include "cli/listing.h"
 #include "client/view.h"
 #include "client/when.h"
 
@@ -41,8 +42,8 @@ static const struct option_def options[] = {
          "job_deleted, job_restored, job_progress, artifact_created, group_resolved, group_sealed, "
          "group_priority_changed"},
     {"messages", "NAME", OPTION_TEXT, AT(messages),
-     .help = "of taskcluster: its messages about each event; shown with --output json"},
-    CLIENT_OPTIONS(struct events_args),
+     .help = "of taskcluster: its messages about each event; shown with --output jsonl and json"},
+    CLIENT_OPTIONS_IN(struct events_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -55,16 +56,18 @@ const struct subcommand events_command = {
         "Without --follow it ends with the newest. The server keeps events for a while "
         "(--event-retention, --event-max-bytes); a line says so where some are gone. If the "
         "connection breaks, --follow resumes where it was once the server is back.\n"
-        "With --output json each event is one line of JSON.",
+        "With --output jsonl each event is one line of JSON. --output json gives one array, which "
+        "has an end: it does not go with --follow.",
     .examples = "  tenax events --follow --queue mail\n"
                 "  tenax events --event job_requeued,job_dead\n"
-                "  tenax events --output json --since 0 | jq -r .reason\n",
+                "  tenax events --output jsonl --since 0 | jq -r .reason\n",
     .options = options,
 };
 
 struct reader {
     struct client client;
-    struct buf line; /* an incomplete line of the answer */
+    struct listing listing; /* for programs */
+    struct buf line;        /* an incomplete line of the answer */
     struct buf out;
     char last[EVENT_CURSOR_MAX]; /* the cursor of the newest event seen; or empty */
 };
@@ -126,12 +129,14 @@ static void take_line(struct reader *r, struct str line)
     struct str event = {line.at + 6, line.len - 6};
     if (view_check(event, NULL).code != ERR_OK)
         return;
-    if (r->client.args.output == CLIENT_TABLE) {
+    if (client_for_people(&r->client)) {
         show(r, event);
         return;
     }
-    json_write_one_line(&r->out, event);
-    buf_byte(&r->out, '\n');
+    listing_add(&r->listing, event);
+    buf_str(&r->out, buf_view(&r->listing.out));
+    r->listing.out.len = 0;
+    arena_reset(&r->client.arena);
 }
 
 static void take_lines(struct reader *r)
@@ -247,11 +252,19 @@ static void prepare(struct reader *r)
                      (long)((r->client.args.timeout.ms + 999) / 1000));
 }
 
+static const struct listing_kind kind = {NULL, "cursor", NULL};
+
 static int events(struct reader *r, const struct events_args *args)
 {
     prepare(r);
     call_accept(&r->client.call, "text/event-stream");
-    return args->follow ? follow(r, args) : show_history(r, args);
+    listing_init(&r->listing, &r->client, &kind);
+    int code = args->follow ? follow(r, args) : show_history(r, args);
+    if (code == CLI_OK)
+        listing_end(&r->listing);
+    else
+        listing_fini(&r->listing);
+    return code;
 }
 
 int events_main(int argc, char **argv)
@@ -264,10 +277,14 @@ int events_main(int argc, char **argv)
         return code;
     if (o.rest_count)
         return subcommand_usage(&events_command, "unexpected '%s'", o.rest[0]);
+    if (args.follow && args.client.output == CLIENT_JSON)
+        return subcommand_usage(&events_command,
+                                "--output json is one whole document, which --follow never has; "
+                                "it gives table, jsonl, yaml, wide and name");
     code = client_open(&r.client, &events_command, &args.client);
     if (code != CLI_OK)
         return code;
-    if (args.client.output == CLIENT_TABLE)
+    if (client_for_people(&r.client))
         unknown_queues_warn(&r.client, "events", args.queue);
     if (args.since || !args.follow)
         snprintf(r.last, sizeof r.last, "%s", args.since ? args.since : "0");

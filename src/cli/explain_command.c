@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "cli/commands.h"
 #include "cli/unknown.h"
+#include "cli/listing.h"
 #include "client/jobtext.h"
 #include "client/view.h"
 
@@ -21,7 +22,7 @@ static const struct option_def options[] = {
      .help = "what the waiting jobs of this queue wait for, counted", .letter = 'q'},
     {"all-queues", NULL, OPTION_SWITCH, offsetof(struct explain_args, all),
      .help = "the same of each queue in which jobs wait"},
-    CLIENT_OPTIONS(struct explain_args),
+    CLIENT_LIST_OPTIONS(struct explain_args),
     {0},
 };
 
@@ -138,37 +139,39 @@ static void write_queue(struct client *c, struct buf *out, struct str queue)
     write_warnings(c, out, queue);
 }
 
-/* All pages; in JSON each as it is, on a line of its own. */
-static int explain_queues(struct client *c, struct buf *path, struct buf *out)
+static const struct listing_kind queues_kind = {NULL, "queue", "No job waits in any queue."};
+static const struct listing_kind job_kind = {NULL, "id", NULL};
+
+/* All pages. */
+static int fetch_queues(struct listing *l, void *ctx)
 {
+    struct client *c = l->client;
+    struct buf path = {0};
     int code = CLI_OK;
-    bool first = true;
-    while (path->len && (code = client_ask(c, "GET", client_path(path))) == CLI_OK) {
-        struct view_list l = view_list(view_get(client_answer(c), "queues"));
-        path->len = 0;
-        buf_str(path, view_text(&c->arena, view_get(client_answer(c), "pages"), "next"));
-        if (c->args.output == CLIENT_JSON) {
-            client_print_answer(c);
-            continue;
-        }
-        for (struct str queue; view_next(&l, &queue); first = false) {
-            if (!first)
-                buf_lit(out, "\n");
-            write_queue(c, out, queue);
+    buf_str(&path, str_from(ctx));
+    while (path.len && (code = client_ask(c, "GET", client_path(&path))) == CLI_OK) {
+        struct view_list list = view_list(view_get(client_answer(c), "queues"));
+        path.len = 0;
+        buf_str(&path, view_text(&c->arena, view_get(client_answer(c), "pages"), "next"));
+        for (struct str queue; view_next(&list, &queue);) {
+            bool text = client_for_people(c);
+            if (text && l->count)
+                buf_lit(&l->out, "\n");
+            if (text)
+                listing_show(l, queue, write_queue);
+            else
+                listing_add(l, queue);
         }
     }
-    if (code == CLI_OK && c->args.output != CLIENT_JSON && first)
-        fputs("No job waits in any queue.\n", stderr);
+    buf_fini(&path);
     return code;
 }
 
-static int explain_job(struct client *c, struct buf *path, struct buf *out)
+static int fetch_job(struct listing *l, void *ctx)
 {
-    int code = client_ask(c, "GET", client_path(path));
-    if (code == CLI_OK && c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else if (code == CLI_OK)
-        write_answer(c, out, client_answer(c));
+    int code = client_ask(l->client, "GET", ctx);
+    if (code == CLI_OK)
+        listing_show(l, client_answer(l->client), write_answer);
     return code;
 }
 
@@ -211,14 +214,14 @@ int explain_main(int argc, char **argv)
     code = client_open(&c, &explain_command, &args.client);
     if (code != CLI_OK)
         return code;
-    struct buf path = {0}, out = {0};
+    struct buf path = {0};
     write_path(&args, &o, &path);
-    code = args.queue || args.all ? explain_queues(&c, &path, &out) : explain_job(&c, &path, &out);
-    subcommand_print(stdout, &out);
-    if (code == CLI_OK && args.queue && args.client.output == CLIENT_TABLE)
+    (void)client_path(&path);
+    code = args.queue || args.all ? listing_run(&c, &queues_kind, fetch_queues, path.at)
+                                  : listing_run(&c, &job_kind, fetch_job, path.at);
+    if (code == CLI_OK && args.queue && client_for_people(&c) && !args.client.watch.ms)
         unknown_queues_warn(&c, "explain", args.queue);
     buf_fini(&path);
-    buf_fini(&out);
     client_close(&c);
     return code;
 }

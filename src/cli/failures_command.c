@@ -6,15 +6,17 @@
 
 #include "cli/commands.h"
 #include "cli/unknown.h"
+#include "cli/listing.h"
 #include "client/client.h"
 #include "client/jobtext.h"
-#include "client/table.h"
 #include "client/view.h"
 #include "client/when.h"
 
 struct failures_args {
     struct client_args client;
     const char *queue, *type, *error_type;
+    const char *group; /* the one to show, or NULL */
+    bool none;         /* none was found */
     span since;
     int order;
     int64_t limit;
@@ -32,7 +34,7 @@ static const struct option_def options[] = {
      .def = "last_seen", .help = "those with the greatest come first"},
     {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 1000, .def = "50",
      .help = "how many to show"},
-    CLIENT_OPTIONS(struct failures_args),
+    CLIENT_LIST_OPTIONS(struct failures_args),
     {0},
 };
 
@@ -53,68 +55,56 @@ const struct subcommand failures_command = {
     .options = options,
 };
 
-/* --- many --- */
+/* --- columns --- */
 
-static enum table_style style_of(struct str trend)
+static enum table_style read_trend(struct client *c, struct str group, struct buf *text)
 {
+    struct str trend = view_text(&c->arena, group, "trend");
+    buf_str(text, trend);
     return str_eq(trend, STR("new")) || str_eq(trend, STR("rising")) ? TABLE_BAD
            : str_eq(trend, STR("quiet"))                             ? TABLE_FAINT
                                                                      : TABLE_PLAIN;
 }
 
+static enum table_style read_seen(struct client *c, struct str group, struct buf *text)
+{
+    when_relative(text, view_time(group, "last_seen"), c->now);
+    return TABLE_PLAIN;
+}
+
+static enum table_style read_first(struct client *c, struct str group, struct buf *text)
+{
+    when_relative(text, view_time(group, "first_seen"), c->now);
+    return TABLE_PLAIN;
+}
+
 /* "Timeout: no answer from <n>" */
-static void write_what(struct client *c, struct buf *b, struct str group)
+static enum table_style read_what(struct client *c, struct str group, struct buf *text)
 {
     struct str error_type = view_text(&c->arena, group, "error_type");
-    buf_str(b, error_type);
+    buf_str(text, error_type);
     if (error_type.len)
-        buf_lit(b, ": ");
-    buf_str(b, view_text(&c->arena, group, "message"));
+        buf_lit(text, ": ");
+    buf_str(text, view_text(&c->arena, group, "message"));
+    return TABLE_PLAIN;
 }
 
-static void add_row(struct client *c, struct table *t, struct str group)
-{
-    struct arena *a = &c->arena;
-    struct str trend = view_text(a, group, "trend");
-    struct buf seen = {0}, what = {0};
-    when_relative(&seen, view_time(group, "last_seen"), c->now);
-    write_what(c, &what, group);
-    table_add(t, TABLE_PLAIN, view_text(a, group, "group"));
-    table_add(t, TABLE_PLAIN, view_text(a, group, "count"));
-    table_add(t, TABLE_PLAIN, view_text(a, group, "last_hour"));
-    table_add(t, style_of(trend), trend);
-    table_add(t, TABLE_PLAIN, buf_view(&seen));
-    table_add(t, TABLE_PLAIN, view_text(a, group, "queue"));
-    table_add(t, TABLE_PLAIN, view_text(a, group, "type"));
-    table_add(t, TABLE_PLAIN, buf_view(&what));
-    buf_fini(&seen);
-    buf_fini(&what);
-}
+static const struct listing_column columns[] = {
+    {"GROUP", .member = "group"},
+    {">COUNT", .member = "count"},
+    {">LAST HOUR", .member = "last_hour"},
+    {">LAST DAY", .member = "last_day", .wide = true},
+    {"TREND", .read = read_trend},
+    {"FIRST SEEN", .read = read_first, .wide = true},
+    {"LAST SEEN", .read = read_seen},
+    {"QUEUE", .member = "queue", .least = 12},
+    {"TYPE", .member = "type", .least = 12},
+    {"CATEGORY", .member = "category", .wide = true},
+    {"ERROR", .read = read_what},
+    {0},
+};
 
-static void print_list(struct client *c, const char *queue)
-{
-    static const char *const headers[] = {"GROUP", ">COUNT", ">LAST HOUR", "TREND", "LAST SEEN",
-                                          "QUEUE", "TYPE",   "ERROR",      NULL};
-    struct table t;
-    struct buf out = {0};
-    int64_t total = 0, shown = 0;
-    table_init(&t, headers);
-    struct view_list l = view_list(view_get(client_answer(c), "failure_groups"));
-    for (struct str group; view_next(&l, &group); shown++)
-        add_row(c, &t, group);
-    if (shown)
-        table_write(&t, &out, c->colour, c->width);
-    subcommand_print(stdout, &out);
-    fflush(stdout);
-    if (!shown)
-        fputs("There are no such failures.\n", stderr);
-    else if (view_int(client_answer(c), "total", &total) && total > shown)
-        fprintf(stderr, "There are %lld in all; --limit shows more.\n", (long long)total);
-    if (!shown)
-        unknown_queues_warn(c, "failures", queue);
-    table_fini(&t);
-    buf_fini(&out);
-}
+static const struct listing_kind kind = {columns, "group", "There are no such failures."};
 
 /* --- one --- */
 
@@ -159,34 +149,44 @@ static void write_group(struct client *c, struct buf *out, struct str group)
 
 static const char *const orders[] = {"last_seen", "first_seen", "count", "last_hour"};
 
-static int show(struct client *c, const struct failures_args *args, const char *group)
+static void write_query(struct buf *path, const struct failures_args *args, instant now)
 {
-    struct buf path = {0}, out = {0};
     char text[24];
+    client_query(path, "queue", args->queue);
+    client_query(path, "type", args->type);
+    client_query(path, "error_type", args->error_type);
+    client_query(path, "order", orders[args->order]);
+    snprintf(text, sizeof text, "%lld", (long long)args->limit);
+    client_query(path, "limit", text);
+    snprintf(text, sizeof text, "%lld", (long long)(now.ms - args->since.ms));
+    client_query(path, "since", args->since.ms > 0 && args->since.ms < now.ms ? text : NULL);
+}
+
+static void add_groups(struct listing *l, struct failures_args *args, struct str answer)
+{
+    int64_t total;
+    listing_add_all(l, view_get(answer, "failure_groups"));
+    args->none = l->count == 0;
+    if (l->count && view_int(answer, "total", &total) && total > (int64_t)l->count)
+        listing_note(l, "There are %lld in all; --limit shows more.", (long long)total);
+}
+
+static int fetch(struct listing *l, void *ctx)
+{
+    struct failures_args *args = ctx;
+    struct client *c = l->client;
+    struct buf path = {0};
     buf_lit(&path, "/failure-groups");
-    if (group) {
-        client_segment(&path, str_from(group));
-    } else {
-        client_query(&path, "queue", args->queue);
-        client_query(&path, "type", args->type);
-        client_query(&path, "error_type", args->error_type);
-        client_query(&path, "order", orders[args->order]);
-        snprintf(text, sizeof text, "%lld", (long long)args->limit);
-        client_query(&path, "limit", text);
-        snprintf(text, sizeof text, "%lld", (long long)(c->now.ms - args->since.ms));
-        client_query(&path, "since",
-                     args->since.ms > 0 && args->since.ms < c->now.ms ? text : NULL);
-    }
+    if (args->group)
+        client_segment(&path, str_from(args->group));
+    else
+        write_query(&path, args, c->now);
     int code = client_ask(c, "GET", client_path(&path));
-    if (code == CLI_OK && c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else if (code == CLI_OK && !group)
-        print_list(c, args->queue);
+    if (code == CLI_OK && args->group)
+        listing_show(l, client_answer(c), write_group);
     else if (code == CLI_OK)
-        write_group(c, &out, client_answer(c));
-    subcommand_print(stdout, &out);
+        add_groups(l, args, client_answer(c));
     buf_fini(&path);
-    buf_fini(&out);
     return code;
 }
 
@@ -203,7 +203,10 @@ int failures_main(int argc, char **argv)
     code = client_open(&c, &failures_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = show(&c, &args, o.rest_count ? o.rest[0] : NULL);
+    args.group = o.rest[0];
+    code = listing_run(&c, &kind, fetch, &args);
+    if (code == CLI_OK && args.none && client_for_people(&c) && !args.client.watch.ms)
+        unknown_queues_warn(&c, "failures", args.queue);
     client_close(&c);
     return code;
 }

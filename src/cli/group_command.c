@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/client.h"
 #include "client/jobtext.h"
 #include "client/view.h"
@@ -17,7 +18,7 @@ struct group_args {
 static const struct option_def options[] = {
     {"seal", NULL, OPTION_SWITCH, offsetof(struct group_args, seal),
      .help = "take no further jobs into it; this cannot be undone"},
-    CLIENT_OPTIONS(struct group_args),
+    CLIENT_LIST_OPTIONS(struct group_args),
     {0},
 };
 
@@ -45,6 +46,21 @@ static void write_group(struct client *c, struct buf *out, struct str answer)
     jobtext_fact_time(out, "retained", view_time(answer, "retain_until"), c->now);
 }
 
+static const struct listing_kind kind = {NULL, "name", NULL};
+
+struct group_request {
+    const char *method, *path;
+};
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const struct group_request *r = ctx;
+    int code = client_ask(l->client, r->method, r->path);
+    if (code == CLI_OK)
+        listing_show(l, client_answer(l->client), write_group);
+    return code;
+}
+
 int group_main(int argc, char **argv)
 {
     struct group_args args = {0};
@@ -55,23 +71,19 @@ int group_main(int argc, char **argv)
         return code;
     if (o.rest_count != 1 || !*o.rest[0])
         return subcommand_usage(&group_command, "which group?");
+    if (args.seal && args.client.watch.ms)
+        return subcommand_usage(&group_command, "--watch shows; it changes nothing");
     code = client_open(&c, &group_command, &args.client);
     if (code != CLI_OK)
         return code;
-    struct buf path = {0}, out = {0};
+    struct buf path = {0};
     buf_lit(&path, "/groups");
     client_segment(&path, str_from(o.rest[0]));
     if (args.seal)
         buf_lit(&path, "/seal");
-    code = client_ask(&c, args.seal ? "POST" : "GET", client_path(&path));
-    if (code == CLI_OK && c.args.output == CLIENT_JSON) {
-        client_print_answer(&c);
-    } else if (code == CLI_OK) {
-        write_group(&c, &out, client_answer(&c));
-        subcommand_print(stdout, &out);
-    }
+    struct group_request r = {args.seal ? "POST" : "GET", client_path(&path)};
+    code = listing_run(&c, &kind, fetch, &r);
     buf_fini(&path);
-    buf_fini(&out);
     client_close(&c);
     return code;
 }

@@ -5,6 +5,7 @@
 #include "base/duration.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/jobtext.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -17,7 +18,7 @@ struct job_args {
 static const struct option_def options[] = {
     {"delete", NULL, OPTION_SWITCH, offsetof(struct job_args, del),
      .help = "delete the job and its history, instead of showing it"},
-    CLIENT_OPTIONS(struct job_args),
+    CLIENT_LIST_OPTIONS(struct job_args),
     {0},
 };
 
@@ -360,36 +361,34 @@ static int get_errors(struct client *c, const char *id, struct buf *list)
     return code;
 }
 
-static int show(struct client *c, const char *id)
+static void write_job(struct client *c, struct buf *out, struct str all)
 {
+    write_facts(c, out, view_get(all, "job"));
+    write_runs(c, out, view_get(all, "runs"));
+    write_errors(c, out, view_get(all, "errors"));
+}
+
+static const struct listing_kind kind = {NULL, "job.id", NULL, true};
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const char *id = ctx;
+    struct client *c = l->client;
     struct str job, runs;
-    struct buf errors = {0}, out = {0};
+    struct buf errors = {0}, all = {0};
     int code = get(c, id, "", NULL, &job);
     if (code == CLI_OK)
         code = get(c, id, "/runs", "runs", &runs);
     if (code == CLI_OK)
         code = get_errors(c, id, &errors);
-    if (code != CLI_OK) {
-        buf_fini(&errors);
-        return code;
+    if (code == CLI_OK) {
+        buf_print(&all, "{\"job\":%.*s,\n\"runs\":%.*s,\n\"errors\":%.*s}", STR_ARG(job),
+                  STR_ARG(runs.len ? runs : STR("[]")), STR_ARG(buf_view(&errors)));
+        listing_show(l, buf_view(&all), write_job);
     }
-    if (c->args.output == CLIENT_JSON) {
-        buf_lit(&out, "{\"job\":");
-        buf_str(&out, job);
-        buf_lit(&out, ",\n\"runs\":");
-        buf_str(&out, runs.len ? runs : STR("[]"));
-        buf_lit(&out, ",\n\"errors\":");
-        buf_str(&out, buf_view(&errors));
-        buf_lit(&out, "}\n");
-    } else {
-        write_facts(c, &out, job);
-        write_runs(c, &out, runs);
-        write_errors(c, &out, buf_view(&errors));
-    }
-    subcommand_print(stdout, &out);
     buf_fini(&errors);
-    buf_fini(&out);
-    return CLI_OK;
+    buf_fini(&all);
+    return code;
 }
 
 static int delete_job(struct client *c, const char *id)
@@ -398,7 +397,7 @@ static int delete_job(struct client *c, const char *id)
     buf_print(&path, "/jobs/%s", id);
     int code = client_ask(c, "DELETE", client_path(&path));
     buf_fini(&path);
-    if (code == CLI_OK && c->args.output == CLIENT_TABLE)
+    if (code == CLI_OK && client_for_people(c))
         fprintf(stderr, "Deleted job %s.\n", id);
     return code;
 }
@@ -417,10 +416,12 @@ int job_main(int argc, char **argv)
     if (!jobtext_is_id(o.rest[0]))
         return subcommand_usage(
             &job_command, "'%.60s' is not a job id, which has 25 letters and digits", o.rest[0]);
+    if (args.del && args.client.watch.ms)
+        return subcommand_usage(&job_command, "--watch shows; it changes nothing");
     code = client_open(&c, &job_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = args.del ? delete_job(&c, o.rest[0]) : show(&c, o.rest[0]);
+    code = args.del ? delete_job(&c, o.rest[0]) : listing_run(&c, &kind, fetch, o.rest[0]);
     client_close(&c);
     return code;
 }

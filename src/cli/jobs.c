@@ -4,6 +4,7 @@
 #include "client/client.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
+#include "cli/listing.h"
 #include "cli/unknown.h"
 #include "client/jobtext.h"
 #include "client/view.h"
@@ -14,6 +15,7 @@ struct jobs_args {
     int order;
     int64_t limit;
     bool all;
+    bool none; /* none was found */
 };
 
 #define AT(field) .offset = offsetof(struct jobs_args, field)
@@ -25,7 +27,7 @@ static const struct option_def options[] = {
     {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 2000, .def = "50",
      .help = "how many to show; with --all, how many per request"},
     {"all", NULL, OPTION_SWITCH, AT(all), .help = "show all, page by page"},
-    CLIENT_OPTIONS(struct jobs_args),
+    CLIENT_LIST_OPTIONS(struct jobs_args),
     {0},
 };
 
@@ -35,50 +37,56 @@ const struct subcommand jobs_command = {
     .summary = "list jobs",
     .about = "Prints a line for each job: its status, how often it was attempted, and, if an "
              "attempt failed, why. `tenax job ID` shows everything about one of them.\n"
-             "With --output json each job is one line of JSON, with its payload.",
+             "With --output json they are one array, with --output jsonl each is one line of JSON, "
+             "with its payload; --output name prints their ids.",
     .examples = "  tenax jobs --status dead\n"
                 "  tenax jobs --since 2h --error timeout --worker mail-1\n"
                 "  tenax jobs --queue mail,sms --order desc --limit 10\n"
-                "  tenax jobs --all --output json | jq -r .id\n",
+                "  tenax jobs --all --output jsonl | jq -r .type\n"
+                "  tenax jobs --status ready --watch\n"
+                "  tenax jobs --group build-42 --all -o name | xargs tenax cancel\n",
     .options = options,
 };
 
-static const char *const headers[] = {"ID",        "STATUS", "QUEUE", "TYPE",
-                                      ">ATTEMPTS", "WHEN",   "WHY",   NULL};
+/* --- columns --- */
 
-static void add_row(struct client *c, struct table *t, struct str job)
+static enum table_style read_status(struct client *c, struct str job, struct buf *text)
 {
-    struct arena *a = &c->arena;
-    struct str status = view_text(a, job, "status");
-    struct buf when = {0}, why = {0};
-    jobtext_when(&when, a, job, c->now);
-    table_add(t, TABLE_PLAIN, view_text(a, job, "id"));
-    table_add(t, client_status_style(status), status);
-    table_add(t, TABLE_PLAIN, view_text(a, job, "queue"));
-    table_add(t, TABLE_PLAIN, view_text(a, job, "type"));
-    table_add(t, TABLE_PLAIN, view_text(a, job, "attempts"));
-    table_add(t, TABLE_PLAIN, buf_view(&when));
-    jobtext_why(&why, a, job);
-    table_add(t, TABLE_PLAIN, buf_view(&why));
-    buf_fini(&why);
-    buf_fini(&when);
+    struct str status = view_text(&c->arena, job, "status");
+    buf_str(text, status);
+    return client_status_style(status);
 }
 
-/* One page of the answer: into the table, or as lines of JSON to out. */
-static size_t take_page(struct client *c, struct table *t, struct buf *out)
+static enum table_style read_when(struct client *c, struct str job, struct buf *text)
 {
-    size_t n = 0;
-    struct view_list l = view_list(view_get(client_answer(c), "jobs"));
-    for (struct str job; view_next(&l, &job); n++) {
-        if (c->args.output == CLIENT_JSON) {
-            json_write_one_line(out, job);
-            buf_byte(out, '\n');
-        } else {
-            add_row(c, t, job);
-        }
-    }
-    return n;
+    jobtext_when(text, &c->arena, job, c->now);
+    return TABLE_PLAIN;
 }
+
+static enum table_style read_why(struct client *c, struct str job, struct buf *text)
+{
+    jobtext_why(text, &c->arena, job);
+    return TABLE_PLAIN;
+}
+
+static const struct listing_column columns[] = {
+    {"ID", .member = "id"},
+    {"STATUS", .read = read_status},
+    {"QUEUE", .member = "queue", .least = 12},
+    {"TYPE", .member = "type", .least = 12},
+    {">PRIORITY", .member = "priority", .wide = true},
+    {">ATTEMPTS", .member = "attempts"},
+    {">RETRIES", .member = "retry_limit", .wide = true},
+    {"WHEN", .read = read_when},
+    {"GROUP", .member = "group", .wide = true},
+    {"PAYLOAD", .member = "payload", .wide = true},
+    {"WHY", .read = read_why},
+    {0},
+};
+
+static const struct listing_kind kind = {columns, "id", "There are no such jobs."};
+
+/* --- listing --- */
 
 /* The path of the next page, from the answer; empty after the last page. */
 static void next_page(struct client *c, struct buf *path)
@@ -89,32 +97,35 @@ static void next_page(struct client *c, struct buf *path)
         buf_str(path, next);
 }
 
-/* JSON is written page by page, so that a million jobs need no memory. */
-static int list_jobs(struct client *c, struct buf *path, const struct jobs_args *args)
+static void first_page(const struct client *c, const struct jobs_args *args, struct buf *path)
 {
-    struct table t;
-    struct buf out = {0};
-    size_t n = 0;
-    table_init(&t, headers);
+    char limit[24];
+    snprintf(limit, sizeof limit, "%lld", (long long)args->limit);
+    buf_lit(path, "/jobs");
+    filter_query(path, &args->filter, c->now);
+    client_query(path, "order", args->order ? "desc" : "asc");
+    client_query(path, "limit", limit);
+}
+
+/* Page by page: for programs, a million jobs need no memory. */
+static int fetch(struct listing *l, void *ctx)
+{
+    struct jobs_args *args = ctx;
+    struct client *c = l->client;
+    struct buf path = {0};
     int code;
+    first_page(c, args, &path);
     do {
-        code = client_ask(c, "GET", client_path(path));
+        code = client_ask(c, "GET", client_path(&path));
         if (code != CLI_OK)
             break;
-        n += take_page(c, &t, &out);
-        next_page(c, path);
-        subcommand_print(stdout, &out);
-    } while (args->all && path->len && !ferror(stdout));
-    if (n && c->args.output == CLIENT_TABLE)
-        table_write(&t, &out, c->colour, c->width);
-    subcommand_print(stdout, &out);
-    fflush(stdout);
-    if (code == CLI_OK && c->args.output == CLIENT_TABLE && (!n || path->len))
-        fputs(n ? "There are more; --all shows them.\n" : "There are no such jobs.\n", stderr);
-    if (code == CLI_OK && c->args.output == CLIENT_TABLE && !n)
-        unknown_queues_warn(c, "jobs", args->filter.queue);
-    table_fini(&t);
-    buf_fini(&out);
+        listing_add_all(l, view_get(client_answer(c), "jobs"));
+        next_page(c, &path);
+    } while (args->all && path.len && !ferror(stdout));
+    if (code == CLI_OK && l->count && path.len)
+        listing_note(l, "There are more; --all shows them.");
+    args->none = l->count == 0;
+    buf_fini(&path);
     return code;
 }
 
@@ -135,15 +146,9 @@ int jobs_main(int argc, char **argv)
     code = client_open(&c, &jobs_command, &args.client);
     if (code != CLI_OK)
         return code;
-    struct buf path = {0};
-    char limit[24];
-    snprintf(limit, sizeof limit, "%lld", (long long)args.limit);
-    buf_lit(&path, "/jobs");
-    filter_query(&path, &args.filter, c.now);
-    client_query(&path, "order", args.order ? "desc" : "asc");
-    client_query(&path, "limit", limit);
-    code = list_jobs(&c, &path, &args);
-    buf_fini(&path);
+    code = listing_run(&c, &kind, fetch, &args);
+    if (code == CLI_OK && args.none && client_for_people(&c) && !args.client.watch.ms)
+        unknown_queues_warn(&c, "jobs", args.filter.queue);
     client_close(&c);
     return code;
 }

@@ -129,15 +129,20 @@ static void add_option(struct buf *b, const struct option_def *d)
     add_verbatim(b, str_from(d->flag));
     buf_lit(b, "\\fR");
     if (d->value) {
-        buf_lit(b, " \\fI");
+        buf_str(b, d->implied ? STR("[=\\fI") : STR(" \\fI"));
         add_verbatim(b, str_from(d->value));
-        buf_lit(b, "\\fR");
+        buf_str(b, d->implied ? STR("\\fR]") : STR("\\fR"));
     }
     buf_byte(b, '\n');
     add_prose(b, str_from(d->help));
     buf_lit(b, ".\n");
     if (d->choices)
         add_choices(b, d->choices);
+    if (d->implied) {
+        buf_lit(b, "Without a value: ");
+        add_verbatim(b, str_from(d->implied));
+        buf_lit(b, ".\n");
+    }
     if (d->def) {
         buf_lit(b, "Default: ");
         add_verbatim(b, str_from(d->def));

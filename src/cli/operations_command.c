@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/client.h"
-#include "client/table.h"
 #include "client/view.h"
 #include "client/when.h"
 
@@ -23,7 +23,7 @@ static const struct option_def options[] = {
     {"undo", NULL, OPTION_SWITCH, AT(undo),
      .help = "undo this operation, which was begun with --undo; jobs that have gone on since are "
              "left as they are"},
-    CLIENT_OPTIONS(struct operations_args),
+    CLIENT_LIST_OPTIONS(struct operations_args),
     {0},
 };
 
@@ -40,108 +40,108 @@ const struct subcommand operations_command = {
     .options = options,
 };
 
+/* --- columns --- */
+
+static enum table_style read_state(struct client *c, struct str operation, struct buf *text)
+{
+    struct str state = view_text(&c->arena, operation, "state");
+    buf_str(text, state);
+    return str_eq(state, STR("failed"))    ? TABLE_BAD
+           : str_eq(state, STR("running")) ? TABLE_WAIT
+                                           : TABLE_GOOD;
+}
+
+static enum table_style read_began(struct client *c, struct str operation, struct buf *text)
+{
+    when_relative(text, view_time(operation, "began_at"), c->now);
+    return TABLE_PLAIN;
+}
+
+static enum table_style read_ended(struct client *c, struct str operation, struct buf *text)
+{
+    instant at = view_time(operation, "ended_at");
+    if (instant_is_set(at))
+        when_relative(text, at, c->now);
+    return TABLE_PLAIN;
+}
+
 /* "in 59m", "done", or nothing. */
-static void write_undo(struct client *c, struct buf *out, struct str operation)
+static enum table_style read_undo(struct client *c, struct str operation, struct buf *text)
 {
     struct str undo = view_get(operation, "undo");
-    if (!undo.len)
-        return;
     struct str state = view_text(&c->arena, undo, "state");
-    if (!str_eq(state, STR("available"))) {
-        buf_str(out, state);
-        return;
-    }
-    when_relative(out, view_time(undo, "until"), c->now);
+    if (str_eq(state, STR("available")))
+        when_relative(text, view_time(undo, "until"), c->now);
+    else
+        buf_str(text, state);
+    return TABLE_PLAIN;
 }
 
-static void add_row(struct client *c, struct table *t, struct str operation)
+static enum table_style read_by(struct client *c, struct str operation, struct buf *text)
 {
-    struct arena *a = &c->arena;
-    struct buf began = {0}, undo = {0};
-    struct str state = view_text(a, operation, "state");
-    bool failed = str_eq(state, STR("failed")), runs = str_eq(state, STR("running"));
-    when_relative(&began, view_time(operation, "began_at"), c->now);
-    write_undo(c, &undo, operation);
-    table_add(t, TABLE_PLAIN, view_text(a, operation, "id"));
-    table_add(t, TABLE_PLAIN, view_text(a, operation, "kind"));
-    table_add(t, failed ? TABLE_BAD : runs ? TABLE_WAIT : TABLE_GOOD, state);
-    table_add(t, TABLE_PLAIN, view_text(a, operation, "changed"));
-    table_add(t, TABLE_PLAIN, buf_view(&began));
-    table_add(t, TABLE_PLAIN, buf_view(&undo));
-    buf_fini(&began);
-    buf_fini(&undo);
+    struct str by = view_get(operation, "by"), name = view_text(&c->arena, by, "name");
+    buf_str(text, view_text(&c->arena, by, "kind"));
+    if (name.len)
+        buf_print(text, " %.*s", STR_ARG(name));
+    return TABLE_PLAIN;
 }
 
-static const char *const headers[] = {"ID", "KIND", "STATE", ">JOBS", "BEGAN", "UNDO UNTIL", NULL};
+static const struct listing_column columns[] = {
+    {"ID", .member = "id"},
+    {"KIND", .member = "kind"},
+    {"STATE", .read = read_state},
+    {">JOBS", .member = "changed"},
+    {"BEGAN", .read = read_began},
+    {"ENDED", .read = read_ended, .wide = true},
+    {"BY", .read = read_by, .wide = true},
+    {"UNDO UNTIL", .read = read_undo},
+    {0},
+};
 
-static int list(struct client *c)
-{
-    struct table t;
-    struct buf out = {0};
-    size_t rows = 0;
-    int code = client_ask(c, "GET", "/operations");
-    table_init(&t, headers);
-    if (code == CLI_OK) {
-        struct view_list l = view_list(view_get(client_answer(c), "operations"));
-        for (struct str each; view_next(&l, &each); rows++) {
-            if (c->args.output != CLIENT_JSON) {
-                add_row(c, &t, each);
-                continue;
-            }
-            json_write_one_line(&out, each);
-            buf_byte(&out, '\n');
-        }
-        if (rows && c->args.output != CLIENT_JSON)
-            table_write(&t, &out, c->colour, c->width);
-        subcommand_print(stdout, &out);
-        fflush(stdout);
-        if (!rows)
-            fputs("There are no operations.\n", stderr);
-    }
-    table_fini(&t);
-    buf_fini(&out);
-    return code;
-}
+static const struct listing_kind kind = {columns, "id", "There are no operations."};
 
-static void print_one(struct client *c)
-{
-    struct table t;
-    struct buf out = {0};
-    table_init(&t, headers);
-    add_row(c, &t, client_answer(c));
-    table_write(&t, &out, c->colour, c->width);
-    subcommand_print(stdout, &out);
-    table_fini(&t);
-    buf_fini(&out);
-}
+/* --- asking --- */
 
-/* How many were undone, and how many were not, and why. */
-static void print_undone(struct client *c)
-{
-    struct arena *a = &c->arena;
-    struct str undo = view_get(client_answer(c), "undo");
-    printf("%.*s undone, %.*s not undone\n", STR_ARG(view_text(a, undo, "undone")),
-           STR_ARG(view_text(a, undo, "not_undone")));
-    struct view_list l = view_list(view_get(undo, "reasons"));
-    for (struct str each; view_next(&l, &each);)
-        printf("  %.*s %.*s\n", STR_ARG(view_text(a, each, "jobs")),
-               STR_ARG(view_text(a, each, "reason")));
-}
-
-static int act(struct client *c, const struct operations_args *args, const char *id)
+static int ask(struct client *c, const char *id, const char *verb)
 {
     struct buf path = {0};
     buf_lit(&path, "/operations");
     client_segment(&path, str_from(id));
-    buf_str(&path, args->stop ? STR("/stop") : args->undo ? STR("/undo") : STR(""));
-    int code = client_ask(c, args->stop || args->undo ? "POST" : "GET", client_path(&path));
-    if (code == CLI_OK && c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else if (code == CLI_OK && args->undo)
-        print_undone(c);
-    else if (code == CLI_OK)
-        print_one(c);
+    buf_str(&path, str_from(verb));
+    int code = client_ask(c, *verb ? "POST" : "GET", client_path(&path));
     buf_fini(&path);
+    return code;
+}
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const char *id = ctx;
+    int code = id ? ask(l->client, id, "") : client_ask(l->client, "GET", "/operations");
+    if (code == CLI_OK && id)
+        listing_show(l, client_answer(l->client), NULL);
+    else if (code == CLI_OK)
+        listing_add_all(l, view_get(client_answer(l->client), "operations"));
+    return code;
+}
+
+/* How many were undone, and how many were not, and why. */
+static void write_undone(struct client *c, struct buf *out, struct str answer)
+{
+    struct arena *a = &c->arena;
+    struct str undo = view_get(answer, "undo");
+    buf_print(out, "%.*s undone, %.*s not undone\n", STR_ARG(view_text(a, undo, "undone")),
+              STR_ARG(view_text(a, undo, "not_undone")));
+    struct view_list l = view_list(view_get(undo, "reasons"));
+    for (struct str each; view_next(&l, &each);)
+        buf_print(out, "  %.*s %.*s\n", STR_ARG(view_text(a, each, "jobs")),
+                  STR_ARG(view_text(a, each, "reason")));
+}
+
+static int act(struct client *c, const struct operations_args *args, const char *id)
+{
+    int code = ask(c, id, args->stop ? "/stop" : "/undo");
+    if (code == CLI_OK)
+        listing_print(c, &kind, client_answer(c), args->undo ? write_undone : NULL);
     return code;
 }
 
@@ -159,10 +159,13 @@ int operations_main(int argc, char **argv)
         return subcommand_usage(&operations_command, "--stop and --undo exclude each other");
     if ((args.stop || args.undo) && !o.rest_count)
         return subcommand_usage(&operations_command, "which operation?");
+    bool acts = args.stop || args.undo;
+    if (acts && args.client.watch.ms)
+        return subcommand_usage(&operations_command, "--watch shows; it changes nothing");
     code = client_open(&c, &operations_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = o.rest_count ? act(&c, &args, o.rest[0]) : list(&c);
+    code = acts ? act(&c, &args, o.rest[0]) : listing_run(&c, &kind, fetch, o.rest[0]);
     client_close(&c);
     return code;
 }

@@ -10,6 +10,8 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
+#include "client/view.h"
 #include "client/client.h"
 #include "client/when.h"
 #include "executor/exec_identity.h"
@@ -19,7 +21,8 @@ struct pods_args {
     const char *kubeconfig, *context, *namespace, *executor;
     struct option_list namespaces, queues;
     bool insecure;
-    int mode, output;
+    int mode;
+    struct client_args client; /* only how it is shown */
 };
 
 #define AT(field) .offset = offsetof(struct pods_args, field)
@@ -43,8 +46,9 @@ static const struct option_def options[] = {
      .help = "only pods of jobs of this queue; may be repeated"},
     {"verdict", "MODE", OPTION_CHOICE, AT(mode), .choices = "by-node|pending-is-healthy",
      .def = "by-node", .help = "how a pod that has not started is judged"},
-    {"output", "FORMAT", OPTION_CHOICE, AT(output), .choices = "table|json", .env = "TENAX_OUTPUT",
-     .def = "table", .help = "for people or for programs", .letter = 'o'},
+    {"output", "FORMAT", OPTION_CHOICE, AT(client.output), .choices = CLIENT_LIST_FORMATS,
+     .env = "TENAX_OUTPUT", .def = "table", .help = "for people or for programs", .letter = 'o'},
+    CLIENT_WATCH(struct pods_args),
     {0},
 };
 
@@ -65,7 +69,7 @@ const struct subcommand pods_command = {
 
 /* --- output --- */
 
-static enum table_style style_of(const char *phase)
+static enum table_style read_phase(struct client *c, struct str pod, struct buf *text)
 {
     static const struct {
         const char *phase;
@@ -75,45 +79,40 @@ static enum table_style style_of(const char *phase)
                   {"running", TABLE_BUSY},
                   {"succeeded", TABLE_GOOD},
                   {"ending", TABLE_FAINT}};
+    struct str phase = view_text(&c->arena, pod, "phase");
+    buf_str(text, phase);
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
-        if (strcmp(styles[i].phase, phase) == 0)
+        if (str_eq(phase, str_from(styles[i].phase)))
             return styles[i].style;
     return TABLE_BAD;
 }
 
-static void add_row(struct table *t, const struct pod_list_row *p, instant now)
+static enum table_style read_age(struct client *c, struct str pod, struct buf *text)
 {
-    struct buf age = {0};
-    table_add(t, TABLE_PLAIN, p->job);
-    if (p->run >= 0)
-        table_print(t, TABLE_PLAIN, "%lld", (long long)p->run);
-    else
-        table_add(t, TABLE_PLAIN, (struct str){0});
-    table_add(t, TABLE_PLAIN, p->pod);
-    table_add(t, TABLE_PLAIN, p->namespace);
-    table_add(t, style_of(p->phase), str_from(p->phase));
-    table_add(t, TABLE_PLAIN, p->node);
+    instant created = view_time(pod, "created_at");
     /* The cluster's clock may be ahead of ours. */
-    if (instant_is_set(p->created_at))
+    if (instant_is_set(created))
         duration_write(
-            &age,
-            (span){instant_diff(instant_max(now, p->created_at), p->created_at).ms / 1000 * 1000});
-    table_add(t, TABLE_PLAIN, buf_view(&age));
-    table_add(t, TABLE_PLAIN, p->reason);
-    buf_fini(&age);
+            text, (span){instant_diff(instant_max(c->now, created), created).ms / 1000 * 1000});
+    return TABLE_PLAIN;
 }
 
-static void write_table(const struct pod_list *l, struct buf *out)
-{
-    static const char *const headers[] = {"JOB",  ">RUN", "POD",    "NAMESPACE", "PHASE",
-                                          "NODE", "AGE",  "REASON", NULL};
-    struct table t;
-    table_init(&t, headers);
-    for (size_t i = 0; i < l->count; i++)
-        add_row(&t, &l->rows[i], when_now());
-    table_write(&t, out, table_colour(stdout), table_terminal_width(stdout));
-    table_fini(&t);
-}
+static const struct listing_column columns[] = {
+    {"JOB", .member = "job"},
+    {">RUN", .member = "run"},
+    {"POD", .member = "pod", .least = 24},
+    {"NAMESPACE", .member = "namespace", .least = 12},
+    {"EXECUTOR", .member = "executor", .wide = true},
+    {"QUEUE", .member = "queue", .wide = true},
+    {"TYPE", .member = "type", .wide = true},
+    {"PHASE", .read = read_phase},
+    {"NODE", .member = "node", .least = 12},
+    {"AGE", .read = read_age},
+    {"REASON", .member = "reason"},
+    {0},
+};
+
+static const struct listing_kind kind = {columns, "pod", NULL};
 
 static void write_member(struct buf *out, const char *name, struct str text)
 {
@@ -124,32 +123,28 @@ static void write_member(struct buf *out, const char *name, struct str text)
         buf_lit(out, "null");
 }
 
-static void write_json(const struct pod_list *l, struct buf *out)
+static void write_item(const struct pod_list_row *p, struct buf *out)
 {
-    buf_lit(out, "[");
-    for (size_t i = 0; i < l->count; i++) {
-        const struct pod_list_row *p = &l->rows[i];
-        buf_str(out, i ? STR(",\n {\"job\":") : STR("{\"job\":"));
-        json_write_string(out, p->job);
-        if (p->run >= 0)
-            buf_print(out, ",\"run\":%lld", (long long)p->run);
-        else
-            buf_lit(out, ",\"run\":null");
-        write_member(out, "pod", p->pod);
-        write_member(out, "namespace", p->namespace);
-        write_member(out, "executor", p->executor);
-        write_member(out, "queue", p->queue);
-        write_member(out, "type", p->type);
-        write_member(out, "phase", str_from(p->phase));
-        write_member(out, "node", p->node);
-        if (instant_is_set(p->created_at))
-            buf_print(out, ",\"created_at\":%lld", (long long)p->created_at.ms);
-        else
-            buf_lit(out, ",\"created_at\":null");
-        write_member(out, "reason", p->reason);
-        buf_byte(out, '}');
-    }
-    buf_lit(out, "]\n");
+    out->len = 0;
+    buf_lit(out, "{\"job\":");
+    json_write_string(out, p->job);
+    if (p->run >= 0)
+        buf_print(out, ",\"run\":%lld", (long long)p->run);
+    else
+        buf_lit(out, ",\"run\":null");
+    write_member(out, "pod", p->pod);
+    write_member(out, "namespace", p->namespace);
+    write_member(out, "executor", p->executor);
+    write_member(out, "queue", p->queue);
+    write_member(out, "type", p->type);
+    write_member(out, "phase", str_from(p->phase));
+    write_member(out, "node", p->node);
+    if (instant_is_set(p->created_at))
+        buf_print(out, ",\"created_at\":%lld", (long long)p->created_at.ms);
+    else
+        buf_lit(out, ",\"created_at\":null");
+    write_member(out, "reason", p->reason);
+    buf_byte(out, '}');
 }
 
 /* --- the command --- */
@@ -187,12 +182,43 @@ static void say(struct buf *words)
     buf_fini(words);
 }
 
+struct pods_request {
+    const struct pods_args *args;
+    struct exec_settings settings;
+};
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const struct pods_request *r = ctx;
+    const struct pods_args *args = r->args;
+    struct arena a = {0};
+    struct buf words = {0}, item = {0};
+    struct pod_list list = {.settings = &r->settings,
+                            .all = !args->namespace && !args->namespaces.count,
+                            .executor = args->executor,
+                            .arena = &a};
+    int code = pod_list_read(&list, &words);
+    /* A cluster that is away is one that may answer later. */
+    l->client->result = code == CLI_UNREACHABLE ? CALL_UNREACHABLE : CALL_DONE;
+    if (l->client->mute)
+        buf_fini(&words);
+    say(&words);
+    keep_queues(&list, &args->queues);
+    for (size_t i = 0; i < list.count && code == CLI_OK; i++) {
+        write_item(&list.rows[i], &item);
+        listing_add(l, buf_view(&item));
+    }
+    buf_fini(&item);
+    arena_fini(&a);
+    return code;
+}
+
 int pods_main(int argc, char **argv)
 {
     struct pods_args args = {0};
     struct options o;
-    struct buf path = {0}, words = {0}, out = {0};
-    struct arena a = {0};
+    struct buf path = {0};
+    struct client c;
     int code;
     if (!subcommand_begin(&pods_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
@@ -201,7 +227,8 @@ int pods_main(int argc, char **argv)
     if (args.executor && !exec_identity_is_name(str_from(args.executor)))
         return subcommand_usage(
             &pods_command, "option '--executor': '%.100s' is no executor's name", args.executor);
-    struct exec_settings s = {.kubeconfig = kubeconfig_of(&args, &path),
+    struct pods_request r = {&args,
+                             {.kubeconfig = kubeconfig_of(&args, &path),
                               .context = args.context,
                               .namespace = args.namespace,
                               .also_namespaces = args.namespaces.at,
@@ -209,21 +236,10 @@ int pods_main(int argc, char **argv)
                               .insecure = args.insecure,
                               .name = "",
                               .prefix = "",
-                              .mode = args.mode};
-    struct pod_list l = {.settings = &s,
-                         .all = !args.namespace && !args.namespaces.count,
-                         .executor = args.executor,
-                         .arena = &a};
-    code = pod_list_read(&l, &words);
-    say(&words);
-    keep_queues(&l, &args.queues);
-    if (code == CLI_OK && args.output == CLIENT_JSON)
-        write_json(&l, &out);
-    else if (code == CLI_OK)
-        write_table(&l, &out);
-    subcommand_print(stdout, &out);
+                              .mode = args.mode}};
+    client_alone(&c, &pods_command, &args.client);
+    code = listing_run(&c, &kind, fetch, &r);
+    client_close(&c);
     buf_fini(&path);
-    buf_fini(&out);
-    arena_fini(&a);
     return code;
 }

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "cli/policy_plan.h"
 #include "cli/apply.h"
+#include "client/view.h"
 
 struct policy_args {
     struct client_args client;
@@ -35,7 +37,7 @@ static const struct option_def options[] = {
      .help = "schedule: a job's own backoff instead of policies, as 15s,4,30s"},
     {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = 1000000, .def = "25",
      .help = "schedule: its retry limit"},
-    CLIENT_OPTIONS(struct policy_args),
+    CLIENT_OPTIONS_IN(struct policy_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -62,16 +64,42 @@ const struct subcommand policy_command = {
     .words = "simulate|schedule|apply|get|delete",
 };
 
-static int get(struct client *c, const char *name)
+static const struct listing_kind kind = {NULL, "metadata.name", NULL};
+
+/* All pages; for people as the server gives them. */
+static int get_all(struct listing *l)
 {
+    struct client *c = l->client;
     struct buf path = {0};
+    int code;
     buf_lit(&path, "/retry-policies");
-    if (name)
-        client_segment(&path, str_from(name));
-    int code = client_ask(c, "GET", client_path(&path));
+    do {
+        code = client_ask(c, "GET", client_path(&path));
+        path.len = 0;
+        if (code != CLI_OK)
+            break;
+        if (client_for_people(c))
+            listing_show(l, client_answer(c), NULL);
+        else
+            listing_add_all(l, view_get(client_answer(c), "items"));
+        buf_str(&path, view_text(&c->arena, view_get(client_answer(c), "pages"), "next"));
+    } while (path.len);
     buf_fini(&path);
+    return code;
+}
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const char *name = ctx;
+    struct buf path = {0};
+    if (!name)
+        return get_all(l);
+    buf_lit(&path, "/retry-policies");
+    client_segment(&path, str_from(name));
+    int code = client_ask(l->client, "GET", client_path(&path));
     if (code == CLI_OK)
-        client_print_answer(c);
+        listing_show(l, client_answer(l->client), NULL);
+    buf_fini(&path);
     return code;
 }
 
@@ -116,6 +144,11 @@ int policy_main(int argc, char **argv)
     const char *wrong = check(&args.plan, &o);
     if (wrong)
         return subcommand_usage(&policy_command, "%s", wrong);
+    if (args.client.output == CLIENT_NAME && (is(&o, "simulate") || is(&o, "schedule")))
+        return subcommand_usage(&policy_command,
+                                "--output name is for get; %s gives table, json, jsonl, yaml "
+                                "and wide",
+                                o.rest[0]);
     code = client_open(&c, &policy_command, &args.client);
     if (code != CLI_OK)
         return code;
@@ -126,7 +159,7 @@ int policy_main(int argc, char **argv)
     else if (is(&o, "apply"))
         code = resources_files(&c, RESOURCES_APPLY, &args.plan.files, NULL, false);
     else if (is(&o, "get"))
-        code = get(&c, o.rest_count == 2 ? o.rest[1] : NULL);
+        code = listing_run(&c, &kind, fetch, o.rest[1]);
     else
         code = delete (&c, o.rest[1]);
     client_close(&c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/policy_plan.h"
+#include "cli/listing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -227,10 +228,10 @@ int policy_plan_simulate(struct client *c, const struct policy_plan *p)
         code = client_ask(c, "POST", "/retry-policies/simulate");
     if (code != CLI_OK)
         return code;
-    if (c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else
+    if (client_for_people(c))
         show(c);
+    else
+        client_print_answer(c);
     return code;
 }
 
@@ -296,6 +297,10 @@ int policy_plan_settings(struct client *c, struct str settings)
     int code = client_ask(c, "POST", "/retry-policies/simulate");
     if (code != CLI_OK)
         return code;
+    if (!client_for_people(c)) {
+        client_print_answer(c);
+        return CLI_OK;
+    }
     show(c);
     b->len = 0;
     return show_bare_queues(c, drafted);
@@ -381,7 +386,7 @@ static void write_one(struct schedule *s, struct str policy, size_t rule, struct
                       const struct curve *curve, int64_t limit)
 {
     struct buf *b = &s->out;
-    bool json = s->client->args.output == CLIENT_JSON;
+    bool json = !client_for_people(s->client);
     if (json) {
         buf_str(b, s->first ? STR("[{\"policy\":") : STR(",\n {\"policy\":"));
         json_write_string(b, policy);
@@ -441,6 +446,16 @@ static void write_policies(struct schedule *s, const struct policy_plan *p,
     }
 }
 
+static void print_rows(struct client *c, struct schedule *s)
+{
+    static const struct listing_kind kind = {NULL, "policy", NULL};
+    struct listing l;
+    buf_str(&s->out, s->first ? STR("[]") : STR("]"));
+    listing_init(&l, c, &kind);
+    listing_add_all(&l, buf_view(&s->out));
+    listing_end(&l);
+}
+
 int policy_plan_schedule(struct client *c, const struct policy_plan *p)
 {
     struct schedule s = {.client = c, .first = true};
@@ -457,9 +472,10 @@ int policy_plan_schedule(struct client *c, const struct policy_plan *p)
             return code;
         write_policies(&s, p, &list);
     }
-    if (c->args.output == CLIENT_JSON)
-        buf_str(&s.out, s.first ? STR("[]\n") : STR("]\n"));
-    subcommand_print(stdout, &s.out);
+    if (client_for_people(c))
+        subcommand_print(stdout, &s.out);
+    else
+        print_rows(c, &s);
     buf_fini(&s.out);
     return CLI_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "cli/unknown.h"
 #include "client/input.h"
 #include "client/view.h"
@@ -50,7 +51,7 @@ static const struct option_def queue_options[] = {
              "a shorter limit of a job's own counts; none: any time"},
     {"delete", NULL, OPTION_SWITCH, AT(remove),
      .help = "delete all its settings; refused while jobs wait or run in it"},
-    CLIENT_OPTIONS(struct queue_args),
+    CLIENT_LIST_OPTIONS(struct queue_args),
     {0},
 };
 
@@ -197,6 +198,16 @@ static int ask(struct client *c, const char *method, const char *name)
     return code;
 }
 
+static const struct listing_kind kind = {NULL, "name", NULL};
+
+static int fetch(struct listing *l, void *ctx)
+{
+    int code = ask(l->client, "GET", ctx);
+    if (code == CLI_OK)
+        listing_show(l, client_answer(l->client), NULL);
+    return code;
+}
+
 /* Changes take effect for a queue that is to come, too; but that is said. */
 static int change(struct client *c, const char *name)
 {
@@ -207,18 +218,11 @@ static int change(struct client *c, const char *name)
     int code = ask(c, "PATCH", name);
     if (code != CLI_OK)
         return code;
-    client_print_answer(c);
+    listing_print(c, &kind, client_answer(c), NULL);
     c->call.body.len = 0;
     if (unknown)
         unknown_queue_warn(c, "queue", name, true);
     return CLI_OK;
-}
-
-static void show(struct client *c, const char *name)
-{
-    client_print_answer(c);
-    if (c->args.output == CLIENT_TABLE && unknown_queue(c, name))
-        unknown_queue_warn(c, "queue", name, false);
 }
 
 int queue_main(int argc, char **argv)
@@ -235,6 +239,8 @@ int queue_main(int argc, char **argv)
     if (code != CLI_OK)
         return code;
     const char *wrong = write_body(&args, &c.call.body);
+    if (!wrong && args.client.watch.ms && (args.remove || c.call.body.len))
+        wrong = "--watch shows; it changes nothing";
     if (wrong) {
         code = subcommand_usage(&queue_command, "%s", wrong);
     } else if (args.remove) {
@@ -244,9 +250,10 @@ int queue_main(int argc, char **argv)
     } else if (c.call.body.len) {
         code = change(&c, o.rest[0]);
     } else {
-        code = ask(&c, "GET", o.rest[0]);
-        if (code == CLI_OK)
-            show(&c, o.rest[0]);
+        code = listing_run(&c, &kind, fetch, o.rest[0]);
+        if (code == CLI_OK && client_for_people(&c) && !args.client.watch.ms &&
+            unknown_queue(&c, o.rest[0]))
+            unknown_queue_warn(&c, "queue", o.rest[0], false);
     }
     client_close(&c);
     return code;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/alloc.h"
 #include "base/array.h"
 #include "base/duration.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/view.h"
 
 struct queues_args {
@@ -14,7 +13,7 @@ struct queues_args {
 };
 
 static const struct option_def options[] = {
-    CLIENT_OPTIONS(struct queues_args),
+    CLIENT_LIST_OPTIONS(struct queues_args),
     {0},
 };
 
@@ -26,24 +25,15 @@ const struct subcommand queues_command = {
              "A queue need not be created: it exists while it has jobs or `tenax queue` has "
              "set something for it.",
     .examples = "  tenax queues\n"
+                "  tenax queues --watch=5s\n"
                 "  tenax queues --output json | jq '.[] | select(.dead > 0)'\n",
     .options = options,
 };
 
 static const char *const statuses[] = {"blocked",   "scheduled", "ready",
                                        "in_flight", "completed", "dead"};
-#define STATUSES COUNT(statuses)
 
-struct queue_line {
-    struct str name;                               /* these in the client's arena */
-    struct str paused, concurrency, per_key, rate; /* JSON, or empty */
-    int64_t counts[STATUSES];
-};
-
-struct queue_lines {
-    struct queue_line *at;
-    size_t count, cap;
-};
+/* --- columns --- */
 
 static void write_rate(struct buf *b, struct str rate)
 {
@@ -55,121 +45,113 @@ static void write_rate(struct buf *b, struct str rate)
 }
 
 /* "paused, 20 at once, 2 per key, 100 per 1 s" */
-static void write_limits(struct buf *b, const struct queue_line *q)
+static enum table_style read_limits(struct client *c, struct str queue, struct buf *b)
 {
-    if (str_eq(q->paused, STR("true")))
+    bool paused = str_eq(view_get(queue, "paused"), STR("true"));
+    struct str concurrency = view_get(queue, "concurrency");
+    struct str per_key = view_get(queue, "concurrency_per_key");
+    (void)c;
+    if (paused)
         buf_lit(b, "paused");
-    if (q->concurrency.len)
-        buf_print(b, "%s%.*s at once", b->len ? ", " : "", STR_ARG(q->concurrency));
-    if (q->per_key.len)
-        buf_print(b, "%s%.*s per key", b->len ? ", " : "", STR_ARG(q->per_key));
-    if (q->rate.len)
-        write_rate(b, q->rate);
+    if (concurrency.len)
+        buf_print(b, "%s%.*s at once", b->len ? ", " : "", STR_ARG(concurrency));
+    if (per_key.len)
+        buf_print(b, "%s%.*s per key", b->len ? ", " : "", STR_ARG(per_key));
+    write_rate(b, view_get(queue, "rate"));
+    return paused ? TABLE_WAIT : TABLE_PLAIN;
 }
 
-static void write_table(struct client *c, const struct queue_lines *l, struct buf *out)
+static enum table_style read_count(struct str queue, const char *status, struct buf *text)
 {
-    struct table t;
-    struct buf limits = {0};
-    static const char *const headers[] = {"QUEUE",  ">BLOCKED",   ">SCHEDULED",
-                                          ">READY", ">IN FLIGHT", ">COMPLETED",
-                                          ">DEAD",  "LIMITS",     NULL};
-    table_init(&t, headers);
-    for (size_t i = 0; i < l->count; i++) {
-        const struct queue_line *q = &l->at[i];
-        table_add(&t, TABLE_PLAIN, q->name);
-        for (size_t s = 0; s < STATUSES; s++)
-            table_print(&t, q->counts[s] ? client_status_style(str_from(statuses[s])) : TABLE_FAINT,
-                        "%lld", (long long)q->counts[s]);
-        limits.len = 0;
-        write_limits(&limits, q);
-        table_add(&t, str_eq(q->paused, STR("true")) ? TABLE_WAIT : TABLE_PLAIN, buf_view(&limits));
+    int64_t n = 0;
+    if (!view_int(queue, status, &n))
+        n = 0;
+    buf_int(text, n);
+    return n ? client_status_style(str_from(status)) : TABLE_FAINT;
+}
+
+#define COUNT_READER(status)                                                                       \
+    static enum table_style read_##status(struct client *c, struct str queue, struct buf *text)    \
+    {                                                                                              \
+        (void)c;                                                                                   \
+        return read_count(queue, #status, text);                                                   \
     }
-    table_write(&t, out, c->colour, 0);
-    table_fini(&t);
-    buf_fini(&limits);
+
+COUNT_READER(blocked)
+COUNT_READER(scheduled)
+COUNT_READER(ready)
+COUNT_READER(in_flight)
+COUNT_READER(completed)
+COUNT_READER(dead)
+
+static enum table_style read_oldest(struct client *c, struct str queue, struct buf *text)
+{
+    int64_t age;
+    (void)c;
+    if (view_int(queue, "oldest_ready_age_ms", &age))
+        duration_write(text, (span){age / 1000 * 1000});
+    return TABLE_PLAIN;
 }
 
-static void write_member(struct buf *out, const char *name, struct str json)
-{
-    buf_print(out, ",\"%s\":", name);
-    buf_str(out, json.len ? json : STR("null"));
-}
+static const struct listing_column columns[] = {
+    {"QUEUE", .member = "queue", .least = 12},
+    {">BLOCKED", .read = read_blocked},
+    {">SCHEDULED", .read = read_scheduled},
+    {">READY", .read = read_ready},
+    {">IN FLIGHT", .read = read_in_flight},
+    {">COMPLETED", .read = read_completed},
+    {">DEAD", .read = read_dead},
+    {">OLDEST READY", .read = read_oldest, .wide = true},
+    {">RETRIES", .member = "retry_limit", .wide = true},
+    {"POLICIES", .member = "retry_policies", .wide = true},
+    {"LIMITS", .read = read_limits},
+    {0},
+};
 
-static void write_json(const struct queue_lines *l, struct buf *out)
+static const struct listing_kind kind = {columns, "queue", "There are no jobs in any queue."};
+
+/* --- listing --- */
+
+/* The server's queue with its numbers of jobs beside its other members. */
+static void write_item(struct buf *out, struct str queue)
 {
-    buf_lit(out, "[");
-    for (size_t i = 0; i < l->count; i++) {
-        const struct queue_line *q = &l->at[i];
-        buf_str(out, i ? STR(",\n {\"queue\":") : STR("{\"queue\":"));
-        json_write_string(out, q->name);
-        for (size_t s = 0; s < STATUSES; s++)
-            buf_print(out, ",\"%s\":%lld", statuses[s], (long long)q->counts[s]);
-        write_member(out, "paused", q->paused);
-        write_member(out, "concurrency", q->concurrency);
-        write_member(out, "concurrency_per_key", q->per_key);
-        write_member(out, "rate", q->rate);
-        buf_lit(out, "}");
+    static const char *const members[] = {
+        "paused",      "concurrency",    "concurrency_per_key", "rate",
+        "retry_limit", "retry_policies", "oldest_ready_age_ms",
+    };
+    struct str jobs = view_get(queue, "jobs"), name = view_get(queue, "name");
+    out->len = 0;
+    buf_print(out, "{\"queue\":%.*s", STR_ARG(name));
+    for (size_t s = 0; s < COUNT(statuses); s++) {
+        struct str n = view_get(jobs, statuses[s]);
+        buf_print(out, ",\"%s\":%.*s", statuses[s], STR_ARG(n.len ? n : STR("0")));
     }
-    buf_lit(out, "]\n");
-}
-
-/* Copies, because the next answer overwrites this one. */
-static struct str keep(struct client *c, struct str item, const char *name)
-{
-    return arena_copy(&c->arena, view_get(item, name));
-}
-
-static void collect(struct client *c, struct queue_lines *l)
-{
-    struct view_list list = view_list(view_get(client_answer(c), "queues"));
-    for (struct str item; view_next(&list, &item);) {
-        ALLOC_GROW(l->at, l->count, l->cap, 16);
-        struct queue_line *q = &l->at[l->count++];
-        *q = (struct queue_line){.name = arena_copy(&c->arena, view_text(&c->arena, item, "name")),
-                                 .paused = keep(c, item, "paused"),
-                                 .concurrency = keep(c, item, "concurrency"),
-                                 .per_key = keep(c, item, "concurrency_per_key"),
-                                 .rate = keep(c, item, "rate")};
-        struct str jobs = view_get(item, "jobs");
-        for (size_t s = 0; s < STATUSES; s++)
-            if (!view_int(jobs, statuses[s], &q->counts[s]))
-                q->counts[s] = 0;
+    for (size_t i = 0; i < COUNT(members); i++) {
+        struct str value = view_get(queue, members[i]);
+        buf_print(out, ",\"%s\":%.*s", members[i], STR_ARG(value.len ? value : STR("null")));
     }
+    buf_byte(out, '}');
 }
 
 /* All pages. */
-static int fetch(struct client *c, struct queue_lines *l)
+static int fetch(struct listing *l, void *ctx)
 {
-    struct buf path = {0};
-    buf_lit(&path, "/queues?details=true&limit=1000");
+    struct client *c = l->client;
+    struct buf path = {0}, item = {0};
     int code = CLI_OK;
-    while (path.len && code == CLI_OK) {
-        code = client_ask(c, "GET", client_path(&path));
+    (void)ctx;
+    buf_lit(&path, "/queues?details=true&limit=1000");
+    while (path.len && (code = client_ask(c, "GET", client_path(&path))) == CLI_OK) {
+        struct view_list list = view_list(view_get(client_answer(c), "queues"));
+        for (struct str queue; view_next(&list, &queue);) {
+            write_item(&item, queue);
+            listing_add(l, buf_view(&item));
+        }
         path.len = 0;
-        if (code != CLI_OK)
-            break;
-        collect(c, l);
         buf_str(&path, view_text(&c->arena, view_get(client_answer(c), "pages"), "next"));
     }
     buf_fini(&path);
-    return code;
-}
-
-static int list_queues(struct client *c)
-{
-    struct queue_lines l = {0};
-    struct buf out = {0};
-    int code = fetch(c, &l);
-    if (code == CLI_OK && c->args.output == CLIENT_JSON)
-        write_json(&l, &out);
-    else if (code == CLI_OK && l.count)
-        write_table(c, &l, &out);
-    else if (code == CLI_OK)
-        fputs("There are no jobs in any queue.\n", stderr);
-    subcommand_print(stdout, &out);
-    buf_fini(&out);
-    free(l.at);
+    buf_fini(&item);
     return code;
 }
 
@@ -186,7 +168,7 @@ int queues_main(int argc, char **argv)
     code = client_open(&c, &queues_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = list_queues(&c);
+    code = listing_run(&c, &kind, fetch, NULL);
     client_close(&c);
     return code;
 }

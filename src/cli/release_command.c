@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/client.h"
 #include "client/jobtext.h"
 #include "client/view.h"
@@ -31,7 +32,7 @@ static const struct option_def options[] = {
     {"at", "TIME", OPTION_TEXT, AT(at),
      .help = "not again before this time: 2030-01-31T09:00:00Z or milliseconds since 1970"},
     {"message", "TEXT", OPTION_TEXT, AT(message), .help = "why, for the reason of the run"},
-    CLIENT_OPTIONS(struct release_args),
+    CLIENT_OPTIONS_IN(struct release_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
@@ -78,6 +79,22 @@ static int read_time(const struct release_args *args, const struct options *o, i
     return CLI_OK;
 }
 
+static void print_released(struct client *c, const char *id, instant t)
+{
+    static const struct listing_kind kind = {NULL, "id", NULL};
+    struct buf text = {0};
+    if (!client_for_people(c)) {
+        buf_print(&text, "{\"id\":\"%s\",\"released\":true}", id);
+        listing_print(c, &kind, buf_view(&text), NULL);
+    } else {
+        if (instant_is_set(t) && t.ms > c->now.ms)
+            when_relative(&text, t, c->now);
+        printf("%s is given back%s%.*s\n", id, text.len ? "; ready " : "",
+               STR_ARG(buf_view(&text)));
+    }
+    buf_fini(&text);
+}
+
 static int release(struct client *c, const struct release_args *args, const struct options *o,
                    const char *id)
 {
@@ -100,15 +117,7 @@ static int release(struct client *c, const struct release_args *args, const stru
     buf_fini(&path);
     if (code != CLI_OK)
         return code;
-    struct buf when = {0};
-    if (instant_is_set(t) && t.ms > c->now.ms)
-        when_relative(&when, t, c->now);
-    if (c->args.output == CLIENT_JSON)
-        printf("{\"id\":\"%s\",\"released\":true}\n", id);
-    else
-        printf("%s is given back%s%.*s\n", id, when.len ? "; ready " : "",
-               STR_ARG(buf_view(&when)));
-    buf_fini(&when);
+    print_released(c, id, t);
     return CLI_OK;
 }
 

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "client/client.h"
-#include "client/table.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "postgres/pg.h"
@@ -22,7 +22,7 @@ struct servers_args {
 #define ASK_MS 50
 
 static const struct option_def list_options[] = {
-    CLIENT_OPTIONS(struct servers_args),
+    CLIENT_LIST_OPTIONS(struct servers_args),
     {0},
 };
 
@@ -60,46 +60,57 @@ const struct subcommand step_down_command = {
 
 /* --- listing --- */
 
-static const char *const headers[] = {"NAME",    "ROLE",    "LAST SEEN", "STARTED",
-                                      "VERSION", "ADDRESS", NULL};
-
-static void add_time(struct client *c, struct table *t, struct str server, const char *member)
+static enum table_style read_time(struct client *c, struct str server, const char *member,
+                                  struct buf *text)
 {
-    struct buf text = {0};
     instant at = view_time(server, member);
     if (instant_is_set(at))
-        when_relative(&text, at, c->now);
-    table_add(t, TABLE_PLAIN, buf_view(&text));
-    buf_fini(&text);
+        when_relative(text, at, c->now);
+    return TABLE_PLAIN;
 }
 
-static void add_row(struct client *c, struct table *t, struct str server)
+static enum table_style read_seen(struct client *c, struct str server, struct buf *text)
 {
-    struct arena *a = &c->arena;
-    struct str role = view_text(a, server, "role");
-    table_add(t, TABLE_PLAIN, view_text(a, server, "name"));
-    table_add(t, str_eq(role, STR("owner")) ? TABLE_GOOD : TABLE_PLAIN, role);
-    add_time(c, t, server, "last_seen");
-    add_time(c, t, server, "started");
-    table_add(t, TABLE_PLAIN, view_text(a, server, "version"));
-    table_add(t, TABLE_PLAIN, view_text(a, server, "address"));
+    return read_time(c, server, "last_seen", text);
 }
 
-static void print_table(struct client *c)
+static enum table_style read_started(struct client *c, struct str server, struct buf *text)
 {
-    struct table t;
-    struct buf out = {0};
-    struct str answer = client_answer(c);
-    table_init(&t, headers);
-    struct view_list l = view_list(view_get(answer, "servers"));
-    for (struct str each; view_next(&l, &each);)
-        add_row(c, &t, each);
-    table_write(&t, &out, c->colour, c->width);
-    subcommand_print(stdout, &out);
-    printf("epoch %.*s; %.*s\n", STR_ARG(view_text(&c->arena, answer, "epoch")),
-           STR_ARG(view_text(&c->arena, answer, "durability")));
-    table_fini(&t);
-    buf_fini(&out);
+    return read_time(c, server, "started", text);
+}
+
+static enum table_style read_role(struct client *c, struct str server, struct buf *text)
+{
+    struct str role = view_text(&c->arena, server, "role");
+    buf_str(text, role);
+    return str_eq(role, STR("owner")) ? TABLE_GOOD : TABLE_PLAIN;
+}
+
+static const struct listing_column columns[] = {
+    {"NAME", .member = "name", .least = 16},
+    {"ROLE", .read = read_role},
+    {"LAST SEEN", .read = read_seen},
+    {"STARTED", .read = read_started},
+    {"VERSION", .member = "version"},
+    {"ADDRESS", .member = "address"},
+    {0},
+};
+
+static const struct listing_kind kind = {columns, "name", NULL};
+
+static int fetch(struct listing *l, void *ctx)
+{
+    struct client *c = l->client;
+    struct str answer;
+    int code = client_ask(c, "GET", "/servers");
+    (void)ctx;
+    if (code != CLI_OK)
+        return code;
+    answer = client_answer(c);
+    listing_add_all(l, view_get(answer, "servers"));
+    listing_note(l, "epoch %.*s; %.*s", STR_ARG(view_text(&c->arena, answer, "epoch")),
+                 STR_ARG(view_text(&c->arena, answer, "durability")));
+    return code;
 }
 
 static int begin(const struct subcommand *command, int argc, char **argv, struct servers_args *args,
@@ -121,11 +132,7 @@ int servers_main(int argc, char **argv)
     int code = begin(&servers_command, argc, argv, &args, &c);
     if (code != CLI_OK)
         return code < 0 ? CLI_OK : code;
-    code = client_ask(&c, "GET", "/servers");
-    if (code == CLI_OK && c.args.output == CLIENT_JSON)
-        client_print_answer(&c);
-    else if (code == CLI_OK)
-        print_table(&c);
+    code = listing_run(&c, &kind, fetch, NULL);
     client_close(&c);
     return code;
 }
@@ -179,7 +186,7 @@ int step_down_main(int argc, char **argv)
     if (code != CLI_OK)
         return code < 0 ? CLI_OK : code;
     code = client_ask(&c, "POST", "/servers/step-down");
-    if (code == CLI_OK && c.args.output == CLIENT_JSON)
+    if (code == CLI_OK && !client_for_people(&c))
         client_print_answer(&c);
     if (code == CLI_OK && args.wait.ms > 0)
         code = await(&c, args.wait);

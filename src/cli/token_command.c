@@ -10,6 +10,7 @@
 #include "access/token_file.h"
 #include "base/array.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "cli/rootdir.h"
 #include "client/admin.h"
 #include "client/input.h"
@@ -52,8 +53,9 @@ static const struct option_def options[] = {
     ADMIN_OPTIONS(struct token_args),
     {"http-timeout", "DURATION", OPTION_SPAN, AT(client.timeout), .env = "TENAX_HTTP_TIMEOUT",
      .def = "30s", .help = "how long to wait for an answer"},
-    {"output", "FORMAT", OPTION_CHOICE, AT(client.output), .choices = "table|json",
+    {"output", "FORMAT", OPTION_CHOICE, AT(client.output), .choices = CLIENT_LIST_FORMATS,
      .env = "TENAX_OUTPUT", .def = "table", .help = "for people or for programs", .letter = 'o'},
+    CLIENT_WATCH(struct token_args),
     {0},
 };
 
@@ -220,87 +222,98 @@ static int create_here(const struct token_args *args, instant now, struct privat
 
 /* --- list --- */
 
-static struct str joined(struct client *c, struct str list)
+static void write_joined(struct buf *b, struct str list)
 {
-    struct buf b = {0};
     struct view_list l = view_list(list);
     for (struct str item; view_next(&l, &item);) {
-        if (b.len)
-            buf_byte(&b, ',');
+        if (b->len)
+            buf_byte(b, ',');
         if (item.len > 1)
-            buf_add(&b, item.at + 1, item.len - 2);
+            buf_add(b, item.at + 1, item.len - 2);
     }
-    struct str text = arena_copy(&c->arena, buf_view(&b));
-    buf_fini(&b);
-    return text;
 }
 
-static void add_time(struct client *c, struct table *t, struct str token, const char *member)
+static enum table_style read_roles(struct client *c, struct str token, struct buf *b)
 {
-    struct buf b = {0};
+    (void)c;
+    write_joined(b, view_get(token, "roles"));
+    return TABLE_PLAIN;
+}
+
+static enum table_style read_queues(struct client *c, struct str token, struct buf *b)
+{
+    (void)c;
+    write_joined(b, view_get(token, "queues"));
+    if (!b->len)
+        buf_lit(b, "all");
+    return TABLE_PLAIN;
+}
+
+static enum table_style read_time(struct client *c, struct str token, const char *member,
+                                  struct buf *b)
+{
     int64_t at;
     if (view_int(token, member, &at))
-        when_relative(&b, (instant){at}, c->now);
+        when_relative(b, (instant){at}, c->now);
     else
-        buf_lit(&b, "never");
-    table_add(t, b.len > 5 ? TABLE_PLAIN : TABLE_FAINT, buf_view(&b));
-    buf_fini(&b);
+        buf_lit(b, "never");
+    return b->len > 5 ? TABLE_PLAIN : TABLE_FAINT;
+}
+
+static enum table_style read_expires(struct client *c, struct str token, struct buf *b)
+{
+    return read_time(c, token, "expires_at", b);
+}
+
+static enum table_style read_used(struct client *c, struct str token, struct buf *b)
+{
+    return read_time(c, token, "used_at", b);
+}
+
+static enum table_style read_made(struct client *c, struct str token, struct buf *b)
+{
+    return read_time(c, token, "created_at", b);
 }
 
 /* "waiting 100, keys 20" */
-static void add_quota(struct table *t, struct str quota)
+static enum table_style read_quota(struct client *c, struct str token, struct buf *b)
 {
     static const char *const kinds[] = {"waiting", "budgets", "keys"};
-    struct buf b = {0};
+    struct str quota = view_get(token, "quota");
+    (void)c;
     for (size_t i = 0; quota.len && i < COUNT(kinds); i++) {
         int64_t most;
         if (view_int(quota, kinds[i], &most))
-            buf_print(&b, "%s%s %lld", b.len ? ", " : "", kinds[i], (long long)most);
+            buf_print(b, "%s%s %lld", b->len ? ", " : "", kinds[i], (long long)most);
     }
-    if (!b.len)
-        buf_lit(&b, "none");
-    table_add(t, quota.len ? TABLE_PLAIN : TABLE_FAINT, buf_view(&b));
-    buf_fini(&b);
+    if (!b->len)
+        buf_lit(b, "none");
+    return quota.len ? TABLE_PLAIN : TABLE_FAINT;
 }
 
-static void print_list(struct client *c)
-{
-    static const char *const headers[] = {"ID",   "ROLES",   "QUEUES", "QUOTA",
-                                          "NAME", "EXPIRES", "USED",   NULL};
-    struct table t;
-    struct buf out = {0};
-    table_init(&t, headers);
-    struct view_list l = view_list(view_get(client_answer(c), "tokens"));
-    for (struct str token; view_next(&l, &token);) {
-        struct str queues = joined(c, view_get(token, "queues"));
-        table_add(&t, TABLE_PLAIN, view_text(&c->arena, token, "id"));
-        table_add(&t, TABLE_PLAIN, joined(c, view_get(token, "roles")));
-        table_add(&t, TABLE_PLAIN, queues.len ? queues : STR("all"));
-        add_quota(&t, view_get(token, "quota"));
-        table_add(&t, TABLE_PLAIN, view_text(&c->arena, token, "name"));
-        add_time(c, &t, token, "expires_at");
-        add_time(c, &t, token, "used_at");
-    }
-    table_write(&t, &out, c->colour, c->width);
-    subcommand_print(stdout, &out);
-    table_fini(&t);
-    buf_fini(&out);
-}
+static const struct listing_column columns[] = {
+    {"ID", .member = "id"},
+    {"ROLES", .read = read_roles},
+    {"QUEUES", .read = read_queues, .least = 12},
+    {"QUOTA", .read = read_quota},
+    {"NAME", .member = "name", .least = 12},
+    {"PAYLOADS", .member = "payloads", .wide = true},
+    {"CREATED", .read = read_made, .wide = true},
+    {"EXPIRES", .read = read_expires},
+    {"USED", .read = read_used},
+    {0},
+};
 
-static int list(struct client *c)
+static const struct listing_kind kind = {
+    columns, "id", "There are no tokens: whoever reaches the server may do everything."};
+
+static int fetch(struct listing *l, void *ctx)
 {
-    int code = client_ask(c, "GET", "/tokens");
-    if (code != CLI_OK)
-        return code;
-    struct view_list l = view_list(view_get(client_answer(c), "tokens"));
-    struct str first;
-    if (c->args.output == CLIENT_JSON)
-        client_print_answer(c);
-    else if (view_next(&l, &first))
-        print_list(c);
-    else
-        fputs("There are no tokens: whoever reaches the server may do everything.\n", stderr);
-    return CLI_OK;
+    int code = client_ask(l->client, "GET", "/tokens");
+    (void)ctx;
+    if (code == CLI_OK)
+        listing_add_all(l, view_get(client_answer(l->client), "tokens"));
+    return code;
 }
 
 /* --- the command --- */
@@ -329,6 +342,8 @@ static const char *check(const struct token_args *args, const struct options *o)
                      args->budgets || args->keys;
     if (!is(o, "list") && !is(o, "create") && !is(o, "delete"))
         return "list, create or delete is meant";
+    if (!is(o, "list") && args->client.watch.ms)
+        return "--watch is for list";
     if (is(o, "create") && o->rest_count > 1)
         return "create takes no words, only options";
     if (is(o, "create"))
@@ -350,7 +365,7 @@ static int ask(const struct token_args *args, const struct options *o, struct pr
     if (is(o, "create"))
         code = create(&c, args, out);
     else
-        code = is(o, "list") ? list(&c) : delete (&c, o->rest[1]);
+        code = is(o, "list") ? listing_run(&c, &kind, fetch, NULL) : delete (&c, o->rest[1]);
     client_close(&c);
     return code;
 }

@@ -28,6 +28,25 @@ const struct subcommand version_command = {
     .options = options,
 };
 
+/* server: empty if it was not asked. */
+static void print_members(const struct client_args *args, struct str server)
+{
+    struct client c;
+    struct buf value = {0}, out = {0};
+    client_alone(&c, &version_command, args);
+    buf_lit(&value, "{\"client\":\"" TENAX_VERSION "\"");
+    if (server.len) {
+        buf_lit(&value, ",\"server\":");
+        json_write_string(&value, server);
+    }
+    buf_byte(&value, '}');
+    client_write_value(&c, &out, buf_view(&value));
+    subcommand_print(stdout, &out);
+    buf_fini(&value);
+    buf_fini(&out);
+    client_close(&c);
+}
+
 static int ask_server(const struct version_args *args)
 {
     struct client c;
@@ -38,11 +57,10 @@ static int ask_server(const struct version_args *args)
     struct buf out = {0};
     if (code == CLI_OK) {
         table_harmless(&out, view_text(&c.arena, client_answer(&c), "version"));
-        if (args->client.output == CLIENT_JSON)
-            printf("{\"client\":\"" TENAX_VERSION "\",\"server\":\"%.*s\"}\n",
-                   STR_ARG(buf_view(&out)));
-        else
+        if (client_for_people(&c))
             printf("tenax " TENAX_VERSION "\nserver %.*s at %s\n", STR_ARG(buf_view(&out)), c.url);
+        else
+            print_members(&args->client, buf_view(&out));
     }
     buf_fini(&out);
     client_close(&c);
@@ -60,7 +78,9 @@ int version_main(int argc, char **argv)
         return subcommand_usage(&version_command, "unexpected '%s'", o.rest[0]);
     if (args.server)
         return ask_server(&args);
-    puts(args.client.output == CLIENT_JSON ? "{\"client\":\"" TENAX_VERSION "\"}"
-                                           : "tenax " TENAX_VERSION);
+    if (args.client.output == CLIENT_TABLE || args.client.output == CLIENT_WIDE)
+        puts("tenax " TENAX_VERSION);
+    else
+        print_members(&args.client, (struct str){0});
     return CLI_OK;
 }

@@ -6,9 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/unknown.h"
+#include "cli/listing.h"
 #include "client/client.h"
-#include "client/jobtext.h"
-#include "client/table.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "client/workertext.h"
@@ -26,7 +25,7 @@ static const struct option_def options[] = {
     {"resume", NULL, OPTION_SWITCH, AT(resume), .help = "give it jobs again"},
     {"stop", NULL, OPTION_SWITCH, AT(stop),
      .help = "make it quiet, give its jobs to others, attempts unchanged, and end its streams"},
-    CLIENT_OPTIONS(struct workers_args),
+    CLIENT_LIST_OPTIONS(struct workers_args),
     {0},
 };
 
@@ -38,114 +37,123 @@ const struct subcommand workers_command = {
              "jobs: its version, its queues, how many jobs it has, and when it was heard of last. "
              "Workers without a name (--worker, Worker-Id) are not known.",
     .examples = "  tenax workers\n"
+                "  tenax workers --watch\n"
                 "  tenax workers mail-1 --quiet\n"
                 "  tenax workers mail-1 --stop && tenax workers mail-1 --resume\n",
     .options = options,
 };
 
-static void add_row(struct client *c, struct table *t, struct str worker)
+/* --- columns --- */
+
+static enum table_style read_state(struct client *c, struct str worker, struct buf *text)
 {
-    struct arena *a = &c->arena;
-    struct buf seen = {0}, queues = {0};
     struct str state = workertext_state(worker);
-    bool quiet = str_eq(state, STR("quiet"));
-    instant last = view_time(worker, "last_seen");
-    if (instant_is_set(last))
-        when_relative(&seen, last, c->now);
-    workertext_queues(&queues, worker);
-    table_add(t, TABLE_PLAIN, view_text(a, worker, "name"));
-    table_add(t, quiet ? TABLE_WAIT : TABLE_GOOD, state);
-    table_add(t, TABLE_PLAIN, view_text(a, worker, "in_flight"));
-    table_add(t, TABLE_PLAIN, buf_view(&seen));
-    table_add(t, TABLE_PLAIN, view_text(a, worker, "address"));
-    table_add(t, TABLE_PLAIN, view_text(a, worker, "version"));
-    table_add(t, TABLE_PLAIN, buf_view(&queues));
-    buf_fini(&seen);
-    buf_fini(&queues);
+    (void)c;
+    buf_str(text, state);
+    return str_eq(state, STR("quiet")) ? TABLE_WAIT : TABLE_GOOD;
 }
 
-static void print_rows(struct client *c, struct table *t, struct buf *out, size_t rows)
+static enum table_style read_time(struct client *c, struct str worker, const char *member,
+                                  struct buf *text)
 {
-    if (rows)
-        table_write(t, out, c->colour, c->width);
-    subcommand_print(stdout, out);
-    fflush(stdout);
-    if (!rows)
-        fputs("There are no workers.\n", stderr);
+    instant at = view_time(worker, member);
+    if (instant_is_set(at))
+        when_relative(text, at, c->now);
+    return TABLE_PLAIN;
 }
 
-static const char *const headers[] = {"NAME",    "STATE",   ">IN FLIGHT", "LAST SEEN",
-                                      "ADDRESS", "VERSION", "QUEUES",     NULL};
+static enum table_style read_seen(struct client *c, struct str worker, struct buf *text)
+{
+    return read_time(c, worker, "last_seen", text);
+}
+
+static enum table_style read_since(struct client *c, struct str worker, struct buf *text)
+{
+    return read_time(c, worker, "since", text);
+}
+
+static enum table_style read_queues(struct client *c, struct str worker, struct buf *text)
+{
+    (void)c;
+    workertext_queues(text, worker);
+    return TABLE_PLAIN;
+}
+
+static const struct listing_column columns[] = {
+    {"NAME", .member = "name", .least = 16},
+    {"STATE", .read = read_state},
+    {">IN FLIGHT", .member = "in_flight"},
+    {"LAST SEEN", .read = read_seen},
+    {"SINCE", .read = read_since, .wide = true},
+    {"ADDRESS", .member = "address"},
+    {"NODE", .member = "node", .wide = true},
+    {"VERSION", .member = "version", .least = 12},
+    {">STREAMS", .member = "streams", .wide = true},
+    {">CLAIMS", .member = "claims", .wide = true},
+    {"QUEUES", .read = read_queues},
+    {0},
+};
+
+static const struct listing_kind kind = {columns, "name", "There are no workers."};
+
+/* --- listing --- */
 
 /* All of them, page by page. */
-static int list(struct client *c)
+static int fetch_all(struct listing *l)
 {
-    struct table t;
-    struct buf path = {0}, out = {0};
-    size_t rows = 0;
+    struct client *c = l->client;
+    struct buf path = {0};
     int code;
-    table_init(&t, headers);
     buf_lit(&path, "/workers");
     do {
         code = client_ask(c, "GET", client_path(&path));
         if (code != CLI_OK)
             break;
-        struct view_list l = view_list(view_get(client_answer(c), "workers"));
-        for (struct str each; view_next(&l, &each); rows++) {
-            if (c->args.output == CLIENT_JSON) {
-                json_write_one_line(&out, each);
-                buf_byte(&out, '\n');
-            } else {
-                add_row(c, &t, each);
-            }
-        }
+        listing_add_all(l, view_get(client_answer(c), "workers"));
         path.len = 0;
         struct str next = view_text(&c->arena, client_answer(c), "next");
         if (next.len && next.at[0] == '/' && !memchr(next.at, '\0', next.len))
             buf_str(&path, next);
     } while (path.len);
-    if (code == CLI_OK && c->args.output != CLIENT_JSON)
-        print_rows(c, &t, &out, rows);
-    subcommand_print(stdout, &out);
-    table_fini(&t);
     buf_fini(&path);
-    buf_fini(&out);
     return code;
 }
 
-static void print_worker(struct client *c)
-{
-    struct table t;
-    struct buf out = {0};
-    table_init(&t, headers);
-    add_row(c, &t, client_answer(c));
-    print_rows(c, &t, &out, 1);
-    table_fini(&t);
-    buf_fini(&out);
-}
-
-static int act(struct client *c, const struct workers_args *args, const char *name)
+static int ask(struct client *c, const char *name, const char *verb)
 {
     struct buf path = {0};
     buf_lit(&path, "/workers");
     client_segment(&path, str_from(name));
-    buf_str(&path, args->quiet    ? STR("/quiet")
-                   : args->resume ? STR("/resume")
-                   : args->stop   ? STR("/stop")
-                                  : STR(""));
-    bool change = args->quiet || args->resume || args->stop;
-    bool unknown = change && unknown_worker(c, name);
-    int code = client_ask(c, change ? "POST" : "GET", client_path(&path));
-    if (code == CLI_OK && c->args.output == CLIENT_JSON && !args->resume)
-        client_print_answer(c);
-    else if (code == CLI_OK && args->stop)
-        printf("%.*s jobs went back\n",
-               STR_ARG(view_text(&c->arena, client_answer(c), "returned")));
-    else if (code == CLI_OK && !args->resume)
-        print_worker(c);
+    buf_str(&path, str_from(verb));
+    int code = client_ask(c, *verb ? "POST" : "GET", client_path(&path));
+    buf_fini(&path);
+    return code;
+}
+
+static int fetch(struct listing *l, void *ctx)
+{
+    const char *name = ctx;
+    if (!name)
+        return fetch_all(l);
+    int code = ask(l->client, name, "");
+    if (code == CLI_OK)
+        listing_show(l, client_answer(l->client), NULL);
+    return code;
+}
+
+static void write_returned(struct client *c, struct buf *out, struct str answer)
+{
+    buf_print(out, "%.*s jobs went back\n", STR_ARG(view_text(&c->arena, answer, "returned")));
+}
+
+static int act(struct client *c, const struct workers_args *args, const char *name)
+{
+    bool unknown = unknown_worker(c, name);
+    int code = ask(c, name, args->quiet ? "/quiet" : args->resume ? "/resume" : "/stop");
+    if (code == CLI_OK && !args->resume)
+        listing_print(c, &kind, client_answer(c), args->stop ? write_returned : NULL);
     if (code == CLI_OK && unknown)
         unknown_worker_warn(c, name);
-    buf_fini(&path);
     return code;
 }
 
@@ -165,10 +173,12 @@ int workers_main(int argc, char **argv)
                                                       ? "--quiet, --resume and --stop exclude each "
                                                         "other"
                                                       : "which worker?");
+    if (actions && args.client.watch.ms)
+        return subcommand_usage(&workers_command, "--watch shows; it changes nothing");
     code = client_open(&c, &workers_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = o.rest_count ? act(&c, &args, o.rest[0]) : list(&c);
+    code = actions ? act(&c, &args, o.rest[0]) : listing_run(&c, &kind, fetch, o.rest[0]);
     client_close(&c);
     return code;
 }

@@ -8,6 +8,7 @@
 #include "client/bearer.h"
 #include "client/view.h"
 #include "client/when.h"
+#include "client/yaml_text.h"
 
 int client_check_token(const struct subcommand *command, const struct call_tls *tls)
 {
@@ -15,6 +16,18 @@ int client_check_token(const struct subcommand *command, const struct call_tls *
     struct err bad = bearer_line(tls->token_file, &line);
     buf_fini(&line);
     return bad.code == ERR_OK ? CLI_OK : subcommand_usage(command, "the token: %s", bad.msg);
+}
+
+void client_alone(struct client *c, const struct subcommand *command,
+                  const struct client_args *args)
+{
+    *c = (struct client){
+        .command = command,
+        .args = *args,
+        .colour = table_colour(stdout),
+        .width = table_terminal_width(stdout),
+        .now = when_now(),
+    };
 }
 
 int client_open(struct client *c, const struct subcommand *command, const struct client_args *args)
@@ -26,14 +39,8 @@ int client_open(struct client *c, const struct subcommand *command, const struct
     int code = client_check_token(command, &args->tls);
     if (code != CLI_OK)
         return code;
-    *c = (struct client){
-        .command = command,
-        .args = *args,
-        .url = call_url(args->url),
-        .colour = table_colour(stdout),
-        .width = table_terminal_width(stdout),
-        .now = when_now(),
-    };
+    client_alone(c, command, args);
+    c->url = call_url(args->url);
     call_init(&c->call, c->url, &c->args.tls);
     /* A misspelt field must be an error for a user, whatever the server's setting. */
     call_header(&c->call, "Tenax-Strict: true");
@@ -42,7 +49,8 @@ int client_open(struct client *c, const struct subcommand *command, const struct
 
 void client_close(struct client *c)
 {
-    call_fini(&c->call);
+    if (c->url)
+        call_fini(&c->call);
     arena_fini(&c->arena);
     free(c->url);
 }
@@ -50,11 +58,13 @@ void client_close(struct client *c)
 /* The exit code of a call; reports on standard error why it failed. */
 static int judge(struct client *c, enum call_result r)
 {
+    c->result = r;
     if (r == CALL_DONE)
         return CLI_OK;
     struct buf why = {0};
     call_explain(&c->call, &why);
-    fprintf(stderr, "tenax %s: %.*s\n", c->command->name, STR_ARG(buf_view(&why)));
+    if (!c->mute)
+        fprintf(stderr, "tenax %s: %.*s\n", c->command->name, STR_ARG(buf_view(&why)));
     buf_fini(&why);
     if (r == CALL_UNREACHABLE)
         return CLI_UNREACHABLE;
@@ -107,14 +117,28 @@ void client_segment(struct buf *path, struct str name)
     }
 }
 
+bool client_for_people(const struct client *c)
+{
+    return c->args.output == CLIENT_TABLE || c->args.output == CLIENT_WIDE;
+}
+
+void client_write_value(const struct client *c, struct buf *out, struct str value)
+{
+    if (c->args.output == CLIENT_YAML) {
+        yaml_text(out, value);
+        return;
+    }
+    if (client_for_people(c))
+        view_pretty(out, value, 0);
+    else
+        json_write_one_line(out, value);
+    buf_byte(out, '\n');
+}
+
 void client_print_answer(struct client *c)
 {
     struct buf out = {0};
-    if (c->args.output == CLIENT_JSON)
-        json_write_one_line(&out, client_answer(c));
-    else
-        view_pretty(&out, client_answer(c), 0);
-    buf_byte(&out, '\n');
+    client_write_value(c, &out, client_answer(c));
     subcommand_print(stdout, &out);
     buf_fini(&out);
 }

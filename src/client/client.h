@@ -10,7 +10,18 @@
 #include "client/subcommand.h"
 #include "client/table.h"
 
-enum client_output { CLIENT_TABLE, CLIENT_JSON, CLIENT_YAML };
+/* In the order of the words of CLIENT_FORMATS and CLIENT_LIST_FORMATS. */
+enum client_output {
+    CLIENT_TABLE,
+    CLIENT_JSON,  /* one document: an array of a list, otherwise an object */
+    CLIENT_JSONL, /* a line for each object */
+    CLIENT_YAML,
+    CLIENT_WIDE, /* a table with more columns, none of them cut */
+    CLIENT_NAME, /* an identifier a line */
+};
+
+#define CLIENT_FORMATS      "table|json|jsonl|yaml|wide"
+#define CLIENT_LIST_FORMATS CLIENT_FORMATS "|name"
 
 struct client_args {
     const char *url;
@@ -19,6 +30,7 @@ struct client_args {
     struct call_tls tls;
     span timeout;
     int output; /* enum client_output */
+    span watch; /* how often it is shown again; 0: once */
 };
 
 /* Rows of the option table of a command whose struct has a member
@@ -65,8 +77,17 @@ struct client_args {
             .env = "TENAX_TOKEN_FILE",                                                             \
             .help = "send the token in this file; otherwise that in TENAX_TOKEN, if there is one"  \
     }
-#define CLIENT_OPTIONS(type) CLIENT_OPTIONS_IN(type, "table|json")
-/* The same for a command with further output formats. */
+#define CLIENT_OPTIONS(type) CLIENT_OPTIONS_IN(type, CLIENT_FORMATS)
+/* The same for a command that lists or shows (cli/listing.h). */
+#define CLIENT_LIST_OPTIONS(type) CLIENT_OPTIONS_IN(type, CLIENT_LIST_FORMATS), CLIENT_WATCH(type)
+#define CLIENT_WATCH(type)                                                                         \
+    {                                                                                              \
+        "watch", "TIME", OPTION_SPAN, offsetof(type, client.watch),                                \
+            .min = 100, .implied = "2s",                                                           \
+            .help = "show it again and again, until interrupted: on a terminal in its place, "     \
+                    "elsewhere after each change"                                                  \
+    }
+/* The same for a command with other output formats. */
 #define CLIENT_OPTIONS_IN(type, formats)                                                           \
     CLIENT_URL_OPTION(type),                                                                       \
         {"http-timeout",                                                                           \
@@ -91,6 +112,8 @@ struct client {
     bool colour;        /* of standard output */
     size_t width;       /* of its terminal, or 0 */
     instant now;
+    enum call_result result; /* of the newest request */
+    bool mute;               /* why a request failed is not printed */
 };
 
 /* CLI_OK, or CLI_USAGE after printing why the token cannot be read (client/bearer.h); for commands
@@ -99,6 +122,9 @@ int client_check_token(const struct subcommand *command, const struct call_tls *
 /* CLI_OK, or CLI_USAGE if the URL is invalid or the token cannot be read; then there is nothing to
  * close. */
 int client_open(struct client *c, const struct subcommand *command, const struct client_args *args);
+/* For a command that prints like the others but asks no server of Tenax. */
+void client_alone(struct client *c, const struct subcommand *command,
+                  const struct client_args *args);
 void client_close(struct client *c);
 
 /* Sends one request with the body c->call.body. CLI_OK on 2xx: the answer, valid JSON or empty, is
@@ -108,7 +134,12 @@ int client_ask(struct client *c, const char *method, const char *path);
 struct str client_answer(const struct client *c);
 /* The same, but 404 is not an error: CLI_OK, and *found is false. */
 int client_find(struct client *c, const char *path, bool *found);
-/* Prints the answer: JSON on one line (CLIENT_JSON), or indented. */
+/* Whether people read the output, as opposed to programs. */
+bool client_for_people(const struct client *c);
+/* Adds a value in the format that programs are to have: JSON on one line, or YAML. For people it is
+ * indented JSON. */
+void client_write_value(const struct client *c, struct buf *out, struct str value);
+/* Prints the answer so. */
 void client_print_answer(struct client *c);
 
 /* Adds "&key=value" ('?' the first time) with the value percent-encoded, unless the value is NULL.

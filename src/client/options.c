@@ -140,6 +140,14 @@ static struct err refuse_with(struct origin o, struct err e)
     return e.code == ERR_OK ? e : REFUSE(o, "%s", e.msg);
 }
 
+static struct err set_span(const struct option_def *d, struct origin o, const char *text, span *out)
+{
+    TRY(refuse_with(o, duration_parse(str_from(text), out)));
+    if (out->ms < d->min)
+        return REFUSE(o, "'" SHOWN_MAX "' is less than %lld ms", text, (long long)d->min);
+    return err_none();
+}
+
 static struct err add_item(struct origin o, const char *text, struct option_list *out)
 {
     if (out->count == OPTION_LIST_MAX)
@@ -167,7 +175,7 @@ static struct err set_value(const struct option_def *d, struct origin o, const c
     case OPTION_LIST:
         return add_item(o, text, at);
     case OPTION_SPAN:
-        return refuse_with(o, duration_parse(str_from(text), at));
+        return set_span(d, o, text, at);
     case OPTION_SIZE:
         return refuse_with(o, duration_parse_size(str_from(text), at));
     }
@@ -216,6 +224,8 @@ static struct err take_value(const struct option_def *defs, size_t row, const ch
     struct origin o = {"option '--", d->flag, "'"};
     if (!text && d->type == OPTION_SWITCH)
         text = "true";
+    else if (!text && d->implied)
+        text = d->implied;
     else if (!text && *i + 1 < argc && !is_flag(defs, argv[*i + 1]))
         text = argv[++*i];
     if (!text)
@@ -423,7 +433,10 @@ static void write_spelling(struct buf *b, const struct option_def *d)
 {
     if (d->letter)
         buf_print(b, "-%c, ", d->letter);
-    buf_print(b, "--%s%s%s", d->flag, d->value ? " " : "", d->value ? d->value : "");
+    if (d->implied)
+        buf_print(b, "--%s[=%s]", d->flag, d->value);
+    else
+        buf_print(b, "--%s%s%s", d->flag, d->value ? " " : "", d->value ? d->value : "");
 }
 
 /* The facts after the phrase: choices, default, variable. */
@@ -437,6 +450,8 @@ static void write_facts(struct buf *b, const struct option_def *d)
             between = *list && strchr(list, '|') ? ", " : " or ";
         }
     }
+    if (d->implied)
+        buf_print(b, " [without a value: %s]", d->implied);
     if (d->def)
         buf_print(b, " [default: %s]", d->def);
     if (d->env)

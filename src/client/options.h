@@ -41,11 +41,13 @@ struct option_def {
     const char *value; /* the name of the value in the help; NULL for a switch */
     enum option_type type;
     size_t offset;       /* of the value in the caller's struct */
-    int64_t min, max;    /* of OPTION_INT and OPTION_DOUBLE */
+    int64_t min, max;    /* of OPTION_INT and OPTION_DOUBLE; min, in ms, of OPTION_SPAN */
     const char *choices; /* "fsync|buffered" */
     const char *env;     /* TENAX_…, or NULL */
     const char *alias;   /* ZIZQ_…, or NULL */
     const char *def;     /* the default, as a user would write it, or NULL */
+    const char *implied; /* its value if only the flag is given, or NULL: then a value is needed;
+                          * with it, a value is given as --flag=value */
     const char *help;    /* a phrase without a full stop */
     bool live;           /* for the server: read again on SIGHUP; others need a restart */
     char letter;         /* the short option: 'f' for -f; 0: none */

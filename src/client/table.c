@@ -137,6 +137,21 @@ static size_t fitting(struct str s, size_t width)
     return (size_t)(at - s.at);
 }
 
+/* "a-very-l…ng-name": both ends tell names apart. */
+static void write_middle_cut(struct buf *b, struct str s, size_t width)
+{
+    size_t head = fitting(s, (width + 2) / 2), used = table_width((struct str){s.at, head}) + 1;
+    size_t rest = table_width(s) - used + 1;
+    const char *at = s.at + head;
+    while (rest > width - used)
+        rest -= point_width(next_point(&at));
+    buf_add(b, s.at, head);
+    buf_lit(b, "…");
+    buf_add(b, at, (size_t)(s.at + s.len - at));
+    buf_print(b, "%*s", (int)(width - used - rest), "");
+}
+
+/* room: of the last column, or 0. */
 static void write_cell(const struct table *t, struct buf *b, size_t i, size_t width, bool colour,
                        size_t room)
 {
@@ -148,7 +163,10 @@ static void write_cell(const struct table *t, struct buf *b, size_t i, size_t wi
     if (t->right[column])
         buf_print(b, "%*s", (int)(width - w), "");
     buf_str(b, str_from(table_on(style, colour)));
-    if (last && room && w > room) {
+    if (w > width) {
+        write_middle_cut(b, s, width);
+        w = width;
+    } else if (last && room && w > room) {
         buf_add(b, s.at, fitting(s, room));
         buf_lit(b, "…");
     } else {
@@ -157,6 +175,27 @@ static void write_cell(const struct table *t, struct buf *b, size_t i, size_t wi
     buf_str(b, str_from(table_off(style, colour)));
     if (!last)
         buf_print(b, "%*s", (int)(GAP + (t->right[column] ? 0 : width - w)), "");
+}
+
+/* What a last column that is cut should have at least, if it needs so much. */
+#define LAST_LEAST 24
+
+/* Takes cells from the widest names, until all fit or no name can be shorter. */
+static void shrink(const struct table *t, size_t widths[], size_t width)
+{
+    size_t last = t->columns - 1, total = GAP * last;
+    for (size_t c = 0; c < t->columns; c++)
+        total += c == last && !t->least[c] && widths[c] > LAST_LEAST ? LAST_LEAST : widths[c];
+    for (; total > width; total--) {
+        size_t widest = t->columns;
+        for (size_t c = 0; c < t->columns; c++)
+            if (t->least[c] && widths[c] > t->least[c] &&
+                (widest == t->columns || widths[c] > widths[widest]))
+                widest = c;
+        if (widest == t->columns)
+            return;
+        widths[widest]--;
+    }
 }
 
 void table_write(const struct table *t, struct buf *b, bool colour, size_t width)
@@ -168,6 +207,8 @@ void table_write(const struct table *t, struct buf *b, bool colour, size_t width
         if (w > widths[i % t->columns])
             widths[i % t->columns] = w;
     }
+    if (width)
+        shrink(t, widths, width);
     for (size_t c = 0; c + 1 < t->columns; c++)
         before_last += widths[c] + GAP;
     /* In less than ten cells a truncated text is useless; let the terminal wrap the line. */

@@ -19,14 +19,15 @@ enum table_style {
     TABLE_FAINT,
 };
 
-#define TABLE_COLUMNS_MAX 12
+#define TABLE_COLUMNS_MAX 16
 
 struct table {
     size_t columns, cells;
     struct buf text; /* of all cells, concatenated */
     struct table_cell *cell;
     size_t cap;
-    bool right[TABLE_COLUMNS_MAX]; /* numbers are right-aligned */
+    bool right[TABLE_COLUMNS_MAX];   /* numbers are right-aligned */
+    size_t least[TABLE_COLUMNS_MAX]; /* a column of names may be cut to so many cells; 0: never */
 };
 
 struct table_cell {
@@ -41,7 +42,8 @@ void table_fini(struct table *t);
 void table_add(struct table *t, enum table_style style, struct str text);
 void table_print(struct table *t, enum table_style style, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Adds the table to b. With width > 0 the last column is truncated to fit. */
+/* Adds the table to b. With width > 0 it is cut to fit: names in the middle, where table.least
+ * allows it, and the last column at its end. */
 void table_write(const struct table *t, struct buf *b, bool colour, size_t width);
 
 /* Cells that a terminal needs for this text. */

@@ -84,6 +84,24 @@ static void a_terminal_too_narrow_cuts_nothing(void **state)
                  "a         1  a reason that is long\n");
 }
 
+static void names_are_cut_in_the_middle_before_the_last_column_is_short(void **state)
+{
+    (void)state;
+    struct table t;
+    table_init(&t, headers);
+    t.least[0] = 8;
+    table_add(&t, TABLE_PLAIN, STR("a-queue-with-a-long-name"));
+    table_add(&t, TABLE_PLAIN, STR("1"));
+    table_add(&t, TABLE_PLAIN, STR("a reason that is too long"));
+    table_add(&t, TABLE_PLAIN, STR("short"));
+    table_add(&t, TABLE_PLAIN, STR("2"));
+    table_add(&t, TABLE_PLAIN, STR("ok"));
+    assert_table(&t, false, 45,
+                 "NAME          COUNT  WHY\n"
+                 "a-queu…-name      1  a reason that is too lo…\n"
+                 "short             2  ok\n");
+}
+
 static void colours_do_not_shift_columns(void **state)
 {
     (void)state;
@@ -137,6 +155,7 @@ int main(void)
         cmocka_unit_test(width_is_counted_in_cells_of_the_terminal),
         cmocka_unit_test(the_last_column_is_cut_to_the_terminal),
         cmocka_unit_test(a_terminal_too_narrow_cuts_nothing),
+        cmocka_unit_test(names_are_cut_in_the_middle_before_the_last_column_is_short),
         cmocka_unit_test(colours_do_not_shift_columns),
         cmocka_unit_test(text_cannot_move_the_cursor),
         cmocka_unit_test(broken_bytes_become_visible),

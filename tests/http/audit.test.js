@@ -227,7 +227,7 @@ describe('the audit', () => {
         assert.match(stdout, new RegExp(`putQueue +token ${idOf(tokens.admin)} +127\\.0\\.0\\.1 +/queues/b \\{"paused":true\\}`));
         const json = JSON.parse((await run(['audit', '--url', server.url(), '--operation', 'createToken',
             '--since', '1h', '-o', 'json'], env)).stdout);
-        assert.deepEqual(json.entries.map((e) => e.actor.kind), ['anonymous']);
+        assert.deepEqual(json.map((e) => e.actor.kind), ['anonymous']);
         assert.equal((await run(['audit', '--url', server.url()])).code, 1);
     });
 

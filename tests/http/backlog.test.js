@@ -59,7 +59,7 @@ describe('GET /explain', () => {
         assert.deepEqual(seen.filter((name) => name.startsWith('p-')), names);
         const shown = await run(['explain', '--all-queues', '--output', 'json'], { TENAX_URL: server.url() });
         assert.equal(shown.code, 0, shown.stderr);
-        const listed = JSON.parse(shown.stdout).queues.map(({ queue }) => queue);
+        const listed = JSON.parse(shown.stdout).map(({ queue }) => queue);
         for (const name of names)
             assert.ok(listed.includes(name), name);
     });

@@ -382,8 +382,7 @@ describe('tenax events', () => {
             assert.ok(line.includes(id));
         assert.match(lines[2], /job_requeued .* in_flight -> ready {2}run 0 by w1: .*worker asked/);
         const json = await cli('--queue', queue, '--output', 'json', '--event', 'job_taken');
-        assert.deepEqual(json.stdout.trim().split('\n').map((line) => JSON.parse(line).worker),
-            ['w1', 'w2']);
+        assert.deepEqual(JSON.parse(json.stdout).map(({ worker }) => worker), ['w1', 'w2']);
     });
 
     it('says_what_the_server_says_no_to', async () => {
@@ -399,7 +398,7 @@ describe('tenax events', () => {
         const mortal = new Server({ args: [...BEAT, '--host', host] });
         await mortal.start();
         t.after(() => mortal.clean());
-        const stream = begin(['events', '--follow', '--output', 'json', '--url', mortal.url()]);
+        const stream = begin(['events', '--follow', '--output', 'jsonl', '--url', mortal.url()]);
         const seen = () => stream.stdout.trim().split('\n').filter(Boolean);
         // It shows nothing before it is connected: so until it shows something.
         let made = 0;

@@ -167,10 +167,10 @@ describe('tenax failures', () => {
         assert.match(one.stdout, /minutes +▁{59}█ {2}at most 1\n/);
         assert.match(one.stdout, new RegExp(`job +${g.samples[0].job}\n`));
         const json = await run(['failures', '--url', server.url(), '-o', 'json']);
-        assert.ok(JSON.parse(json.stdout).total >= 1);
+        assert.ok(JSON.parse(json.stdout).length >= 1);
         const jobs = await run(['jobs', '--failure-group', g.group, '--error-type', 'Timeout',
             '--failed-at', '1..', '--enqueued-at', '1..', '--url', server.url(), '-o', 'json']);
-        assert.equal(JSON.parse(jobs.stdout).id, g.samples[0].job);
+        assert.equal(JSON.parse(jobs.stdout)[0].id, g.samples[0].job);
     });
 
     it('says_when_there_is_nothing', async () => {

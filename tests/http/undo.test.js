@@ -477,8 +477,8 @@ describe('tenax operations', () => {
         assert.equal((await tenax(['operations', operation, '--undo'])).stdout,
             '2 undone, 0 not undone\n');
         await server.job(id);
-        const all = (await tenax(['operations', '--output', 'json'])).stdout.trim().split('\n');
-        assert.deepEqual(all.map((line) => JSON.parse(line).kind), ['undo', 'delete']);
+        const all = JSON.parse((await tenax(['operations', '--output', 'json'])).stdout);
+        assert.deepEqual(all.map(({ kind }) => kind), ['undo', 'delete']);
         assert.match((await tenax(['operations', operation])).stdout, /done\n$/);
     });
 

@@ -175,7 +175,7 @@ describe('a worker', () => {
             '1 jobs went back\n');
         assert.equal((await run(['workers', name, '--resume', ...url])).code, 0);
         const json = await run(['workers', ...url, '-o', 'json']);
-        assert.ok(json.stdout.split('\n').filter(Boolean).map(JSON.parse)
+        assert.ok(JSON.parse(json.stdout)
             .some((w) => w.name === name && !w.quiet));
         assert.equal((await run(['workers', '--stop', ...url])).code, 2);
         assert.equal((await run(['workers', name, '--stop', '--quiet', ...url])).code, 2);
