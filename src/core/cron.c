@@ -147,8 +147,9 @@ static struct err read_step(struct parser *p, unsigned *step)
     TRY(read_number(p, step));
     if (*step == 0)
         return BAD(p, start, "a step must be at least 1");
-    /* A step past the end would tick once per round: never what "every 90 minutes" means. */
-    if (*step > p->field->hi)
+    /* A step past the end would tick once per round: never what "every 90 minutes" means, and
+     * exactly what "every 60 minutes" does. */
+    if (*step > p->field->hi + (p->field->lo == 0))
         return BAD(p, start, "the step %u is larger than the field, which ends at %u", *step,
                    p->field->hi);
     return err_none();
@@ -243,7 +244,8 @@ static struct err read_range(struct parser *p, uint64_t *all)
     } else {
         TRY(read_value(p, &lo));
         hi = lo;
-        if (take(p, '-')) {
+        bool range = take(p, '-');
+        if (range) {
             TRY(read_value(p, &hi));
             /* fri-sun */
             if (f == &fields[WEEKDAY] && hi == 0 && lo > 0)
@@ -253,8 +255,8 @@ static struct err read_range(struct parser *p, uint64_t *all)
             return BAD(p, start, "the range %u-%u runs backwards", lo, hi);
         if (take(p, '/')) {
             TRY(read_step(p, &step));
-            if (hi == lo)
-                hi = f == &fields[WEEKDAY] ? 6 : f->hi;
+            if (!range)
+                hi = f->hi;
         }
     }
     values = add_values(p, lo, hi, step);

@@ -136,6 +136,19 @@ static void ticks_in_utc(void **state)
     CHECK(rows);
 }
 
+/* Only `a/n` is open at its end, and Sunday is a day as `7`, too. */
+static void a_step_ends_where_its_range_does(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"UTC", "5-5/5 * * * *", "2026-01-01 00:00:00", {"2026-01-01 00:05", "2026-01-01 01:05"}},
+        {"UTC", "0 0 * * 5/2", "2026-01-01 00:00:00", {"2026-01-02 00:00", "2026-01-04 00:00"}},
+        {"UTC", "0 0 * * 7-7/4", "2026-01-01 00:00:00", {"2026-01-04 00:00", "2026-01-11 00:00"}},
+        {"UTC", "*/60 */24 * * *", "2026-01-01 00:00:00", {"2026-01-02 00:00"}},
+    };
+    CHECK(rows);
+}
+
 static void months_end_where_they_end(void **state)
 {
     (void)state;
@@ -616,7 +629,7 @@ static void mistakes_are_named_with_their_field_and_place(void **state)
         {"1-99 * * * *", "minute: 99 is outside 0-59", 2},
         {"30-10 * * * *", "minute: the range 30-10 runs backwards", 0},
         {"*/0 * * * *", "minute: a step must be at least 1", 2},
-        {"*/90 * * * *", "minute: the step 90 is larger than the field, which ends at 59", 2},
+        {"*/61 * * * *", "minute: the step 61 is larger than the field, which ends at 59", 2},
         {"*/ * * * *", "minute: a number must follow '/'", 2},
         {"*/x * * * *", "minute: a number must follow '/'", 2},
         {"1,, * * * *", "minute: ',' is not expected here", 2},
@@ -667,6 +680,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_in_utc),
+        cmocka_unit_test(a_step_ends_where_its_range_does),
         cmocka_unit_test(months_end_where_they_end),
         cmocka_unit_test(two_fields_of_days_are_alternatives_unless_one_is_a_star),
         cmocka_unit_test(days_of_the_month_and_of_the_week_by_letters),
