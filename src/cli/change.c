@@ -8,9 +8,9 @@
 
 #include "cli/commands.h"
 #include "cli/filter.h"
+#include "cli/jobid.h"
 #include "cli/listing.h"
 #include "cli/unknown.h"
-#include "client/jobtext.h"
 #include "cli/apply.h"
 #include "client/view.h"
 
@@ -171,14 +171,18 @@ static void add_changed(struct listing *changed, const char *id, struct str job,
 }
 
 static int change_one(struct client *c, const struct change *ch, const struct change_args *args,
-                      const char *id, struct listing *changed)
+                      const char *given, struct listing *changed)
 {
-    if (!jobtext_is_id(id))
-        return subcommand_usage(ch->page, "'%.60s' is not a job id", id);
+    char id[ID_TEXT_LEN + 1];
+    if (!jobid_is_possible(given))
+        return jobid_refuse(ch->page, given);
+    int code = jobid_find(c, given, id);
+    if (code != CLI_OK)
+        return code;
     struct buf path = {0};
     buf_print(&path, "/jobs/%s%s%s", id, ch->one, args->completed ? "?completed=true" : "");
     set_body(c, args);
-    int code = client_ask(c, ch->method, client_path(&path));
+    code = client_ask(c, ch->method, client_path(&path));
     buf_fini(&path);
     if (code != CLI_OK)
         return code;

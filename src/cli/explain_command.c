@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "cli/commands.h"
 #include "cli/unknown.h"
+#include "cli/jobid.h"
 #include "cli/listing.h"
 #include "client/jobtext.h"
 #include "client/view.h"
@@ -200,6 +201,19 @@ static void write_path(const struct explain_args *args, const struct options *o,
     }
 }
 
+static int explain(struct client *c, const struct explain_args *args, const struct options *o)
+{
+    struct buf path = {0};
+    write_path(args, o, &path);
+    (void)client_path(&path);
+    int code = args->queue || args->all ? listing_run(c, &queues_kind, fetch_queues, path.at)
+                                        : listing_run(c, &job_kind, fetch_job, path.at);
+    if (code == CLI_OK && args->queue && client_for_people(c) && !args->client.watch.ms)
+        unknown_queues_warn(c, "explain", args->queue);
+    buf_fini(&path);
+    return code;
+}
+
 int explain_main(int argc, char **argv)
 {
     struct explain_args args = {0};
@@ -214,14 +228,13 @@ int explain_main(int argc, char **argv)
     code = client_open(&c, &explain_command, &args.client);
     if (code != CLI_OK)
         return code;
-    struct buf path = {0};
-    write_path(&args, &o, &path);
-    (void)client_path(&path);
-    code = args.queue || args.all ? listing_run(&c, &queues_kind, fetch_queues, path.at)
-                                  : listing_run(&c, &job_kind, fetch_job, path.at);
-    if (code == CLI_OK && args.queue && client_for_people(&c) && !args.client.watch.ms)
-        unknown_queues_warn(&c, "explain", args.queue);
-    buf_fini(&path);
+    char id[ID_TEXT_LEN + 1];
+    if (o.rest_count && jobid_is_possible(o.rest[0])) {
+        code = jobid_find(&c, o.rest[0], id);
+        o.rest[0] = id;
+    }
+    if (code == CLI_OK)
+        code = explain(&c, &args, &o);
     client_close(&c);
     return code;
 }

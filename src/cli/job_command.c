@@ -5,6 +5,7 @@
 #include "base/duration.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/jobid.h"
 #include "cli/listing.h"
 #include "client/jobtext.h"
 #include "client/view.h"
@@ -27,7 +28,8 @@ const struct subcommand job_command = {
     .usage = "ID [--delete]",
     .summary = "show one job with its payload and its history, or delete it",
     .about = "Prints what the server knows about a job: its settings, its payload, every run with "
-             "its outcome and what was decided after it, and the errors in full.",
+             "its outcome and what was decided after it, and the errors in full. Here and in other "
+             "commands, the first characters of an id will do, if no other job's begins so.",
     .examples = "  tenax job 03fr82s077azjmurys29qjch4\n"
                 "  tenax job 03fr82s077azjmurys29qjch4 --delete\n"
                 "  tenax job 03fr82s077azjmurys29qjch4 --output json | jq .job.payload\n",
@@ -413,15 +415,17 @@ int job_main(int argc, char **argv)
     if (o.rest_count != 1)
         return subcommand_usage(&job_command,
                                 o.rest_count ? "one job at a time" : "which job? give its id");
-    if (!jobtext_is_id(o.rest[0]))
-        return subcommand_usage(
-            &job_command, "'%.60s' is not a job id, which has 25 letters and digits", o.rest[0]);
+    if (!jobid_is_possible(o.rest[0]))
+        return jobid_refuse(&job_command, o.rest[0]);
     if (args.del && args.client.watch.ms)
         return subcommand_usage(&job_command, "--watch shows; it changes nothing");
     code = client_open(&c, &job_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = args.del ? delete_job(&c, o.rest[0]) : listing_run(&c, &kind, fetch, o.rest[0]);
+    char id[ID_TEXT_LEN + 1];
+    code = jobid_find(&c, o.rest[0], id);
+    if (code == CLI_OK)
+        code = args.del ? delete_job(&c, id) : listing_run(&c, &kind, fetch, id);
     client_close(&c);
     return code;
 }

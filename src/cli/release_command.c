@@ -7,9 +7,9 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/jobid.h"
 #include "cli/listing.h"
 #include "client/client.h"
-#include "client/jobtext.h"
 #include "client/view.h"
 #include "client/when.h"
 
@@ -131,12 +131,15 @@ int release_main(int argc, char **argv)
         return code;
     if (o.rest_count != 1)
         return subcommand_usage(&release_command, "which job? give one id");
-    if (!jobtext_is_id(o.rest[0]))
-        return subcommand_usage(&release_command, "'%.60s' is not a job id", o.rest[0]);
+    if (!jobid_is_possible(o.rest[0]))
+        return jobid_refuse(&release_command, o.rest[0]);
     code = client_open(&c, &release_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = release(&c, &args, &o, o.rest[0]);
+    char id[ID_TEXT_LEN + 1];
+    code = jobid_find(&c, o.rest[0], id);
+    if (code == CLI_OK)
+        code = release(&c, &args, &o, id);
     client_close(&c);
     return code;
 }

@@ -130,6 +130,56 @@ describe('every command that lists', () => {
     });
 });
 
+describe('the beginning of an id', () => {
+    const server = useServer();
+    const ids = [];
+    const tenax = (...args) => run(args, { TENAX_URL: server.url() });
+    before(async () => {
+        for (let n = 0; n < 7; n++)
+            ids.push((await server.enqueue({ queue: 'q', type: 't' })).id);
+    });
+    // Long enough for one id alone.
+    const short = (id) => {
+        for (let n = 6; ; n++)
+            if (ids.filter((other) => other.startsWith(id.slice(0, n))).length === 1)
+                return id.slice(0, n);
+    };
+
+    it('is_enough_where_no_other_job_has_it', async () => {
+        assert.ok(short(ids[3]).length < 25);
+        for (const args of [['job'], ['explain'], ['patch', '--set', '{"priority": 3}'], ['cancel']]) {
+            const end = await tenax(...args, short(ids[3]), '-o', 'name');
+            assert.deepEqual([end.code, end.stdout], [0, `${ids[3]}\n`], end.stderr);
+        }
+        assert.equal((await tenax('job', short(ids[0]).toUpperCase(), '-o', 'name')).stdout, `${ids[0]}\n`);
+        assert.equal((await tenax('delete', short(ids[3]), ids[4])).code, 0);
+        assert.equal((await tenax('job', ids[3])).code, 4);
+    });
+
+    it('names_at_most_five_that_could_be_meant', async () => {
+        const many = await tenax('cancel', ids[0].slice(0, 6));
+        assert.equal(many.code, 2);
+        assert.match(many.stderr, /several jobs begin with/);
+        assert.deepEqual(many.stderr.match(/\b[0-9a-z]{25}\b/g), [...ids.slice(0, 3), ...ids.slice(5)]);
+        await server.enqueue({ queue: 'q', type: 't' });
+        const more = await tenax('job', ids[0].slice(0, 6));
+        assert.equal(more.stderr.match(/\b[0-9a-z]{25}\b/g).length, 5);
+        assert.match(more.stderr, /and others$/m);
+        assert.equal((await server.job(ids[0])).status, 'ready', 'nothing was changed');
+    });
+
+    it('is_refused_where_it_is_too_short_or_of_no_job', async () => {
+        const short = await tenax('job', ids[0].slice(0, 5));
+        assert.equal(short.code, 2);
+        assert.match(short.stderr, /not a job id.*the first 6 may do/);
+        for (const none of ['000000', 'zzzzzz']) {
+            const end = await tenax('job', none);
+            assert.deepEqual([end.code, end.stdout], [4, ''], end.stderr);
+            assert.match(end.stderr, /no job's id begins with/);
+        }
+    });
+});
+
 describe('--watch', () => {
     it('prints_a_document_for_each_change_and_ends_with_the_signal', async (t) => {
         const server = new Server({ args: ['--host', ownAddress()] });
