@@ -12,9 +12,10 @@ static struct mjob *some_earlier(struct sim *s)
 {
     struct ledger *l = &s->ledger;
     for (int tries = 0; tries < 4 && l->count; tries++) {
-        size_t back = sim_draw(s, l->count < 20 ? l->count : 20);
+        size_t newest = s->profile.knots ? 10 : 20;
+        size_t back = sim_draw(s, l->count < newest ? l->count : newest);
         struct mjob *m = l->jobs[l->count - 1 - back];
-        if (!id_is_none(m->id))
+        if (!id_is_none(m->id) && (m->gang || !s->profile.knots))
             return m;
     }
     return NULL;
@@ -23,9 +24,9 @@ static struct mjob *some_earlier(struct sim *s)
 void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
                  struct some_deps *d)
 {
-    if (!sim_chance(s, 40))
+    if (!sim_chance(s, s->profile.knots ? 60 : 40))
         return;
-    unsigned most = 1 + (unsigned)sim_draw(s, 3);
+    unsigned most = s->profile.knots ? 1 : 1 + (unsigned)sim_draw(s, 3);
     for (unsigned n = 0; n < most; n++) {
         struct id id;
         d->jobs[d->count] = NULL;

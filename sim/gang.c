@@ -2,32 +2,46 @@
 
 /* Gangs: jobs that are handed out together or not at all. GANG: whenever everything is quiet, the
  * members of a gang that have not ended are either all in flight, since the same moment and in the
- * same generation, or none of them is; none ran before all of them were there. A member that was
- * brought back by hand runs alone, and does not count. */
+ * same generation, or none of them is; none ran before all of them were there. None waits for
+ * itself, over whatever jobs and gangs. A member that was brought back by hand runs alone, and does
+ * not count. */
 
 #include <stdio.h>
 
 #include "sim.h"
 #include "trace.h"
 
+#define KNOTS 3 /* gangs that are filled at a time */
+
 static unsigned size_of(const struct sim *s, unsigned number)
 {
-    return 1 + (unsigned)((number * 7 + s->seed) % GANG_MAX);
+    return s->profile.knots ? GANG_MAX : 1 + (unsigned)((number * 7 + s->seed) % GANG_MAX);
+}
+
+/* Each is asked for by as many as it has places, but that some come late. */
+static unsigned some_gang(struct sim *s)
+{
+    if (s->gang.number && sim_chance(s, 10))
+        return 1 + (unsigned)sim_draw(s, s->gang.number); /* which may have no place left */
+    if (s->gang.left == 0)
+        s->gang.left = size_of(s, ++s->gang.number);
+    s->gang.left--;
+    return s->gang.number;
+}
+
+/* Of the newest ones, all of which may lack members. */
+static unsigned some_knot(struct sim *s)
+{
+    if (s->gang.number < KNOTS || sim_chance(s, 20))
+        return ++s->gang.number;
+    return s->gang.number - (unsigned)sim_draw(s, KNOTS);
 }
 
 bool gang_join(struct sim *s, struct enqueue *spec, char name[GANG_NAME])
 {
-    unsigned number;
-    if (!sim_chance(s, s->profile.nodes ? 60 : 30))
+    if (!sim_chance(s, s->profile.knots ? 90 : s->profile.nodes ? 60 : 30))
         return false;
-    if (s->gang.number && sim_chance(s, 10)) {
-        number = 1 + (unsigned)sim_draw(s, s->gang.number); /* which may have no place left */
-    } else {
-        if (s->gang.left == 0)
-            s->gang.left = size_of(s, ++s->gang.number);
-        s->gang.left--;
-        number = s->gang.number;
-    }
+    unsigned number = s->profile.knots ? some_knot(s) : some_gang(s);
     int n = snprintf(name, GANG_NAME, "g%u", number);
     spec->options.gang = (struct str){name, (size_t)n};
     spec->options.gang_size = size_of(s, number);
@@ -103,7 +117,65 @@ static struct tally tally_of(const struct sim *s, unsigned number)
     return g;
 }
 
-void gang_audit(const struct sim *s)
+/* --- circles --- */
+
+/* Whether it waits now, and for the others of its gang. */
+static bool waits_in_gang(const struct mjob *m)
+{
+    return m->gang && !m->gang_alone && m->seen && !lifecycle_is_terminal(m->status) &&
+           !was_handed_out(m);
+}
+
+static bool is_new(struct mjob *m)
+{
+    bool new = m->seen && !m->is_waited_for;
+    m->is_waited_for = new || m->is_waited_for;
+    return new;
+}
+
+static bool wait_for_deps(struct mjob *m)
+{
+    bool any = false;
+    for (unsigned k = 0; m->status == STATUS_BLOCKED && k < m->dep_count; k++)
+        if (m->waits_for >> k & 1)
+            any |= is_new(m->deps[k]);
+    return any;
+}
+
+/* Whoever is waited for waits for others, too. */
+static bool wait_for_more(struct sim *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        struct mjob *m = s->ledger.jobs[i];
+        if (!m->is_waited_for)
+            continue;
+        any |= wait_for_deps(m);
+        for (size_t k = 0; k < s->ledger.count && waits_in_gang(m); k++)
+            if (s->ledger.jobs[k]->gang == m->gang && waits_in_gang(s->ledger.jobs[k]))
+                any |= is_new(s->ledger.jobs[k]);
+    }
+    return any;
+}
+
+static void check_circle(struct sim *s, unsigned number)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->ledger.count; i++)
+        s->ledger.jobs[i]->is_waited_for = false;
+    for (size_t i = 0; i < s->ledger.count; i++)
+        if (s->ledger.jobs[i]->gang == number && waits_in_gang(s->ledger.jobs[i]))
+            any |= wait_for_deps(s->ledger.jobs[i]);
+    while (any)
+        any = wait_for_more(s);
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        const struct mjob *m = s->ledger.jobs[i];
+        PROMISE(m->gang != number || !m->is_waited_for || !waits_in_gang(m), "GANG",
+                "gang %u waits for job %lu, which is a member of it", number, m->serial);
+    }
+}
+
+void gang_audit(struct sim *s)
 {
     for (unsigned number = 1; number <= s->gang.number; number++) {
         struct tally g = tally_of(s, number);
@@ -111,6 +183,8 @@ void gang_audit(const struct sim *s)
                 g.in_flight->serial, g.waits->serial);
         PROMISE(!g.ever_ran || g.known >= size_of(s, number), "GANG",
                 "gang %u ran with %u members of %u", number, g.known, size_of(s, number));
+        if (g.blocked)
+            check_circle(s, number);
     }
 }
 

@@ -186,6 +186,7 @@ struct mjob {
     unsigned gang;              /* number from 1; 0: none */
     uint64_t gang_generation;   /* in the current audit, like what follows */
     bool gang_alone;
+    bool is_waited_for;  /* by the gang that is looked at */
     instant avoid_until; /* or 0 */
     instant dequeued_at;
     unsigned adds_policy; /* from 1; 0: none */

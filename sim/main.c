@@ -47,6 +47,12 @@ static void sharpen(struct profile *p, uint64_t seed)
         p->gangs = p->bulks = true;
         p->queues = 1;
     }
+    if (seed % 8 == 7) {
+        p->gangs = p->deps = p->knots = true;
+        p->limits = p->crons = p->bulks = false;
+        p->folds = 0;
+        p->queues = 1;
+    }
 }
 
 static struct profile some_profile(struct sim *s)
@@ -98,12 +104,13 @@ static span some_limit(struct sim *s)
     return (span){ms ? 1000 + (int64_t)sim_draw(s, (uint64_t)ms) : 0};
 }
 
-/* A gang that waits for something else is looked at so often, for the many days after a clock was
- * set back, too. */
+/* A gang that waits for something else is looked at so often, for many days, where a clock was set
+ * back or gangs wait for others. */
 static span some_gang_limit(struct sim *s)
 {
     span limit = some_limit(s);
-    return limit.ms && s->profile.turns ? (span){limit.ms < 60000 ? 60000 : limit.ms} : limit;
+    int64_t least = s->profile.knots ? 6 * 3600000 : s->profile.turns ? 60000 : 0;
+    return limit.ms && limit.ms < least ? (span){least} : limit;
 }
 
 static struct backend_settings some_settings(struct sim *s)

@@ -50,6 +50,7 @@ struct profile {
     /* Of some seeds, see main.c: */
     bool narrow; /* limits are one job per key, and there are few keys */
     bool nodes;  /* failures are many and name the node, which policies avoid */
+    bool knots;  /* members of a few open gangs wait for those of others */
 };
 
 struct ticket;
@@ -391,7 +392,7 @@ bool gang_is_member(const struct job *job);
 /* Whether all of the job's gang may be there. */
 bool gang_may_go(const struct sim *s, const struct job *job);
 /* After a full audit. */
-void gang_audit(const struct sim *s);
+void gang_audit(struct sim *s);
 /* Removes members whose others never came, or are blocked; returns how many there were. After a
  * full audit. */
 size_t gang_remove_incomplete(struct sim *s);

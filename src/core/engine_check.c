@@ -62,13 +62,14 @@ static void check_order_of_queues(const struct engine *e)
 }
 
 /* Whether the end of that job is to come, and the one that waits for it will be told; or, if it is
- * dead, keeps it waiting until somebody brings it back. */
+ * dead, keeps it waiting until somebody brings it back. One that dies with others waits so, too,
+ * once it was brought back itself. */
 static bool is_to_come(const struct engine *e, struct id id, const struct job_options *o)
 {
     enum depend_end end = DEPEND_GONE;
     bool ended = false;
     struct err err = engine_awaited_end(e, id, &ended, &end);
-    bool keeps = o->depend_when == DEPEND_ALL_COMPLETED && o->depend_death == DEPEND_BLOCK;
+    bool keeps = o->depend_when == DEPEND_ALL_COMPLETED && o->depend_death != DEPEND_RUN;
     return err.code != ERR_OK || !ended || (end == DEPEND_DEAD && keeps);
 }
 
