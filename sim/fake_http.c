@@ -119,6 +119,11 @@ void fake_step(struct http_exchange *x)
         next_piece(x);
 }
 
+struct str fake_sent(const struct http_exchange *x)
+{
+    return buf_view(&x->out);
+}
+
 void fake_leave(struct http_exchange *x)
 {
     x->left = true;

@@ -23,6 +23,8 @@ void fake_ask(struct router *r, const struct fake_request *asked, fake_answered 
 /* What the network would do next: the next piece of a body that is taken in pieces, or its end. The
  * exchange may be answered in here. */
 void fake_step(struct http_exchange *x);
+/* What has come of an answer in pieces so far; empty before the first one. */
+struct str fake_sent(const struct http_exchange *x);
 /* The peer goes away. The exchange may be answered in here. */
 void fake_leave(struct http_exchange *x);
 /* The process that had it ended: nobody will answer. Its memory is kept until fake_free_all. */

@@ -16,6 +16,7 @@
 
 #define TURNS_MAX   2000
 #define WAITING_MAX 3
+#define STREAMS_MAX 2
 /* Seldom many, so that they cost little. */
 #define STEPS_MAX 150
 
@@ -41,6 +42,8 @@ struct ask {
     struct world *w;
     struct tenant *of;
     size_t number;
+    bool stream;
+    size_t read; /* of what came over it */
     struct http_exchange *x;
 };
 
@@ -95,7 +98,7 @@ static void boot(struct world *w)
 static void drop(struct ask *a)
 {
     list_unlink(&a->node);
-    a->of->waiting--;
+    --*(a->stream ? &a->of->streams : &a->of->waiting);
     free(a);
 }
 
@@ -106,8 +109,47 @@ static void close_handle(uv_handle_t *h, void *ctx)
         uv_close(h, NULL);
 }
 
+/* What has come over its streams since it last looked. */
+static void read_streams(struct world *w, struct tenant *t)
+{
+    LIST_EACH (node, &w->asks) {
+        struct ask *a = LIST_OF(node, struct ask, node);
+        struct str sent = a->stream && a->of == t ? fake_sent(a->x) : (struct str){0};
+        struct buf line = {0};
+        if (sent.len == a->read || !a->stream || a->of != t)
+            continue;
+        buf_print(&line, "what came over the stream of request %zu", a->number);
+        tenants_note_request(t, buf_view(&line));
+        tenants_keep_answer(t, t->asked - 1, 200,
+                            (struct str){sent.at + a->read, sent.len - a->read});
+        trace_line("%.*s", STR_ARG(t->answers[t->asked - 1]));
+        a->read = sent.len;
+        buf_fini(&line);
+    }
+}
+
+static void leave(struct ask *a)
+{
+    struct http_exchange *x = a->x;
+    fake_leave(x);
+    fake_step(x);
+}
+
+/* The oldest stream of the tenant, or of anybody. */
+static struct ask *some_stream(struct world *w, const struct tenant *t)
+{
+    LIST_EACH (node, &w->asks) {
+        struct ask *a = LIST_OF(node, struct ask, node);
+        if (a->stream && (!t || a->of == t))
+            return a;
+    }
+    return NULL;
+}
+
 static void down(struct world *w)
 {
+    for (struct ask *a = some_stream(w, NULL); a; a = some_stream(w, NULL))
+        leave(a);
     api_stop(w->api);
     backend_free(w->backend);
     while (!list_is_empty(&w->asks)) {
@@ -187,14 +229,14 @@ static void ask(struct world *w, struct tenant *t, const struct tenant_request *
                                        .authorization = str_from(t->authorization),
                                        .idempotency_key = r->key};
     struct buf line = {0};
-    *a = (struct ask){.w = w, .of = t, .number = t->asked};
+    *a = (struct ask){.w = w, .of = t, .number = t->asked, .stream = r->stream};
     buf_print(&line, "%zu %s %.*s %.*s", t->asked, names[r->method], STR_ARG(r->target),
               STR_ARG(r->body));
     tenants_note_request(t, buf_view(&line));
     buf_fini(&line);
     list_init(&a->node);
     list_append(&w->asks, &a->node);
-    t->waiting++;
+    ++*(r->stream ? &t->streams : &t->waiting);
     fake_ask(w->router, &asked, answered, a, &a->x);
     settle(w);
     for (unsigned n = 0; !r->waits && is_open(w, t, t->asked - 1); n++) {
@@ -208,8 +250,15 @@ static void ask(struct world *w, struct tenant *t, const struct tenant_request *
 
 static void act(struct world *w, struct tenant *t)
 {
-    struct tenant_request r = tenants_some_request(t);
-    if (!r.waits || t->waiting < WAITING_MAX)
+    struct tenant_request r;
+    read_streams(w, t);
+    if (t->streams && rng_below(&t->rng, 8) == 0) {
+        leave(some_stream(w, t));
+        settle(w);
+        return;
+    }
+    r = tenants_some_request(t);
+    if (!r.waits || (r.stream ? t->streams < STREAMS_MAX : t->waiting < WAITING_MAX))
         ask(w, t, &r);
 }
 

@@ -8,7 +8,8 @@
  * of them, b, does the same twice, alone and beside the other: its answers must be the same, byte
  * for byte, over restarts, too. Times are compared as they are, for both runs have the same clock;
  * only ids, tokens of runs and numbers that count for the whole server (of events, and of
- * operations) are compared by what they stand for. */
+ * operations) are compared by what they stand for. What comes over a stream is compared bit by bit,
+ * as it is read between two requests. */
 
 #include "access/holders.h"
 #include "access/identities.h"
@@ -41,13 +42,15 @@ struct tenant {
     size_t run_count;
     struct str *answers; /* by the number of the request */
     size_t asked, answer_cap;
-    unsigned waiting; /* requests without an answer */
+    unsigned waiting; /* requests without an answer, but for streams, */
+    unsigned streams; /* of which there are so many */
 };
 
 struct tenant_request {
     enum http_method method;
     struct str target, body, key; /* key: Idempotency-Key, or empty */
     bool waits;                   /* it may be answered later */
+    bool stream;                  /* it is answered bit by bit, until whoever asked leaves */
 };
 
 void tenants_simulate(uint64_t seed, uint64_t steps, bool print);

@@ -41,6 +41,7 @@ static const struct kind {
     const char *target, *body;
     bool key, waits;
     unsigned weight;
+    bool stream;
 } kinds[] = {
     {HTTP_POST, "/jobs", "{" QUEUE "@o@o}", false, false, 24},
     {HTTP_POST, "/jobs", "{" QUEUE "@o}", true, false, 4},
@@ -53,6 +54,8 @@ static const struct kind {
      "{\"queues\":[\"@q\",\"@q\"],\"worker\":\"@w\",\"count\":@m,\"lease_ms\":20000,\"wait_ms\":@"
      "z}",
      false, true, 8},
+    {HTTP_GET, "/jobs/take?queue=@q&prefetch=@m", "", false, true, 3, true},
+    {HTTP_GET, "/jobs/take?queue=@q,@q&prefetch=@m&node=n@m", "", false, true, 2, true},
     {HTTP_POST, "/jobs/@h/success", "{\"token\":\"@t\"}", false, false, 10},
     {HTTP_POST, "/jobs/success", "{\"ids\":[\"@h\",\"@j\"]}", false, false, 2},
     {HTTP_POST, "/jobs/@h/failure", "{\"token\":\"@t\",\"message\":\"no @m\"}", false, false, 6},
@@ -125,9 +128,23 @@ static struct str some_job(struct tenant *t)
 
 static void expand(struct tenant *t, const char *text, const struct tenant_run *run, struct buf *b);
 
+static bool has(const struct buf *b, const char *word)
+{
+    return memmem(b->at, b->len, word, strlen(word)) != NULL;
+}
+
+/* Whether a gang that draws on budgets comes before or after single jobs that are handed out in the
+ * same moment depends on whether others wait for tokens. */
+static bool goes_with(const struct buf *b, const char *option)
+{
+    return !(has(b, "\"gang\"") && strstr(option, "budgets")) &&
+           !(has(b, "\"budgets\"") && strstr(option, "gang"));
+}
+
 static void expand_one(struct tenant *t, char what, const struct tenant_run *run, struct buf *b)
 {
     static const char *const statuses[] = {"ready", "scheduled", "in_flight", "dead", "completed"};
+    const char *option;
     switch (what) {
     case 'q':
         buf_print(b, "%c-%llu", t->tries && draw(t, 10) == 0 ? t->tries->letter : t->letter,
@@ -159,7 +176,9 @@ static void expand_one(struct tenant *t, char what, const struct tenant_run *run
         buf_int(b, 500 + (int64_t)draw(t, 20000));
         break;
     default:
-        expand(t, options[draw(t, COUNT(options))], run, b);
+        option = options[draw(t, COUNT(options))];
+        if (goes_with(b, option))
+            expand(t, option, run, b);
     }
 }
 
@@ -212,7 +231,7 @@ struct tenant_request tenants_some_request(struct tenant *t)
     while (at >= k->weight)
         at -= k++->weight;
     struct tenant_run run = some_run(t, strstr(k->target, "@h") && !strstr(k->target, "re"));
-    struct tenant_request r = {.method = k->method, .waits = k->waits};
+    struct tenant_request r = {.method = k->method, .waits = k->waits, .stream = k->stream};
     r.target = text_of(t, k->target, &run);
     r.body = text_of(t, k->body, &run);
     if (k->key)
