@@ -384,7 +384,7 @@ func (c *Client) once(ctx context.Context, r request, content []byte, answer any
 		}
 		return foreign
 	}
-	if r.member != "" && !hasMember(text, r.member) || len(text) > 0 && !json.Valid(text) {
+	if !isDone(r.path, res.StatusCode, text, r.member) {
 		return foreign
 	}
 	if answer == nil || len(text) == 0 {

@@ -92,7 +92,7 @@ func newAPIError(path string, status int, body []byte) *APIError {
 	}
 	if isHealth := strings.SplitN(path, "?", 2)[0] == "/health"; isHealth && known.Status != "" {
 		known.Error = "the server is " + known.Status
-	} else if known.Code == "" || known.Error == "" {
+	} else if !codeForm.MatchString(known.Code) || known.Error == "" {
 		if isList(known.Jobs) {
 			known.Error = "some of these leases were not renewed"
 		} else if isList(known.Reports) {
@@ -104,6 +104,27 @@ func newAPIError(path string, status int, body []byte) *APIError {
 		}
 	}
 	return &APIError{status, known.Code, known.Error, known.Offset, body}
+}
+
+var (
+	codeForm    = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	toldPath    = regexp.MustCompile(`^/jobs/[^/]+/(success|release|progress)$`)
+	failurePath = regexp.MustCompile(`^/jobs/[^/]+/failure$`)
+)
+
+// isDone says whether this is how Tenax says that it was done. 204 alone is without a body, and what became
+// of one run is answered so, but for a failure, whose job is shown.
+func isDone(path string, status int, body []byte, member string) bool {
+	if toldPath.MatchString(path) {
+		return status == 204
+	}
+	if failurePath.MatchString(path) {
+		member = "id"
+	}
+	if (status == 204) != (len(body) == 0) {
+		return false
+	}
+	return len(body) == 0 || (json.Valid(body) && (member == "" || hasMember(body, member)))
 }
 
 func isList(value json.RawMessage) bool { return len(value) > 0 && value[0] == '[' }

@@ -11,6 +11,16 @@ static bool has_text(struct str object, const char *key)
     return value.len > 2 && *value.at == '"';
 }
 
+/* In lower case with underscores, as base/errors.def has them. */
+static bool has_code(struct str object)
+{
+    struct str code = view_get(object, "code");
+    for (size_t i = 1; i + 1 < code.len; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz_0123456789", code.at[i]))
+            return false;
+    return true;
+}
+
 bool whose_refusal(struct str body)
 {
     struct str object;
@@ -22,7 +32,8 @@ bool whose_refusal(struct str body)
     /* The health of a standby: 503 while it hears of no owner. */
     if (has_text(object, "status") && has_text(object, "role"))
         return true;
-    return has_text(object, "code") && (has_text(object, "error") || has_text(object, "message"));
+    bool ours = has_text(object, "error") && has_code(object);
+    return has_text(object, "code") && (ours || has_text(object, "message"));
 }
 
 bool whose_azure_refusal(struct str body)

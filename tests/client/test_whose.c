@@ -46,6 +46,8 @@ static void what_proxies_say_is_not(void **state)
         "{}",
         "{\"error\":\"access_denied\"}",
         "{\"code\":\"not_found\"}",
+        "{\"code\":\"AccessDenied\",\"error\":\"no\"}",
+        "{\"code\":\"access-denied\",\"error\":\"no\"}",
         "{\"code\":16,\"error\":\"no\"}",
         "{\"code\":\"\",\"error\":\"no\"}",
         "{\"code\":\"not_found\",\"error\":true}",

@@ -181,10 +181,10 @@ function testClient(name, {
             const enqueue = (type, fields) => server.enqueue({ queue: 'foreign', type, ...fields });
             let one;
             try {
-                const statuses = [200, 301, 302, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503];
+                const statuses = [200, 201, 202, 301, 302, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503];
                 const quick = await server.enqueueMany(statuses.map(() => (
                     { queue: 'foreign', type: 'work', payload: { ms: 0 } })));
-                quick.forEach((id, i) => foreign(`/jobs/${id}/success`, [statuses[i]]));
+                quick.forEach((id, i) => foreign(`/jobs/${id}/success`, [statuses[i], 200, 403]));
                 foreign(`/jobs/${quick[0]}/success`, [403, 404], true);
                 foreign('/jobs/reports', [403], true);
                 foreign('/jobs/reports', statuses); // then they are sent one by one

@@ -10,7 +10,8 @@
 //     POST /proxy/foreign {"path": …, "count": 1, "status": 403, "late": false}
 //                                                       the next ones are answered by the proxy's own
 //                                                       page, which is not how Tenax answers; if it is
-//                                                       late the request was carried out
+//                                                       late the request was carried out; "html": true
+//                                                       has it be HTML
 //     POST /proxy/bare {"path": …, "count": 1}         the next refusals are passed on without their
 //                                                       code and sentence
 //     GET /proxy/count?path=/jobs/renew                 {"count": n}: how many there were
@@ -26,6 +27,8 @@ const PAGES = [
     ['application/json', '{"code":16,"error":true,"status":"UNAUTHENTICATED"}'],
     ['text/plain', ''],
     ['application/json', '{"error":"access_denied"}'],
+    ['application/json', '{"code":"AccessDenied","error":"not by this gateway"}'],
+    ['application/json', '"signed out"'],
 ];
 
 function matches(pattern, pathname) {
@@ -79,7 +82,7 @@ class Proxy {
         if (rule)
             rule.count--;
         if (rule?.foreign && !rule.late) {
-            this.answerItself(rule.status, res);
+            this.answerItself(rule, res);
             return;
         }
         if (rule?.status && !rule.foreign) {
@@ -89,7 +92,7 @@ class Proxy {
         }
         const answer = await this.forward(req, body, res);
         if (rule?.foreign) {
-            this.answerItself(rule.status, res);
+            this.answerItself(rule, res);
             return;
         }
         if (rule?.bare && answer.status >= 400) {
@@ -107,9 +110,8 @@ class Proxy {
         res.end(answer.body);
     }
 
-    answerItself(status, res) {
-        // With 200 always a page: with a code of 2xx and nothing else, an answer could be Tenax's.
-        const [type, page] = PAGES[status === 200 ? 0 : this.pages++ % PAGES.length];
+    answerItself({ status, html }, res) {
+        const [type, page] = PAGES[html ? 0 : this.pages++ % PAGES.length];
         res.writeHead(status, { 'content-type': type, ...(status < 400 ? { location: '/sign-in' } : {}) });
         res.end(page);
     }
@@ -117,9 +119,9 @@ class Proxy {
     control(what, query, body) {
         if (what === 'count')
             return { count: this.counts.get(query.get('path')) ?? 0 };
-        const { path, count = 1, status, code, late } = JSON.parse(body);
+        const { path, count = 1, status, code, late, html } = JSON.parse(body);
         this.rules.push({ path, count, ...(what === 'refuse' ? { status, code } : {}),
-            ...(what === 'foreign' ? { status, late, foreign: true } : {}), ...(what === 'bare' ? { bare: true } : {}) });
+            ...(what === 'foreign' ? { status, late, html, foreign: true } : {}), ...(what === 'bare' ? { bare: true } : {}) });
         return {};
     }
 

@@ -24,7 +24,7 @@ describe('answers of others', () => {
     // The proxy answers the next requests to the path by itself, with one status after another.
     function foreign(path, statuses) {
         for (const status of statuses)
-            proxy.control('foreign', undefined, JSON.stringify({ path, status }));
+            proxy.control('foreign', undefined, JSON.stringify({ path, status, html: status === 200 }));
     }
 
     const outcomes = async (id) => (await server.runs(id)).map((run) => run.outcome);

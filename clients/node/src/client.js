@@ -4,7 +4,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionFailed, ForeignAnswer, apiError, isRefusal } from './errors.js';
+import { ConnectionFailed, ForeignAnswer, apiError, isDone, isRefusal } from './errors.js';
 import { Enqueues, Reports, isPlain } from './together.js';
 import { Transport } from './transport.js';
 
@@ -202,7 +202,7 @@ export class Client {
             throw new ForeignAnswer(method, path, status);
         }
         const good = status >= 200 && status <= 299;
-        if (good ? member && body?.[member] === undefined : !isRefusal(path, body))
+        if (good ? !isDone(path, status, body, member) : !isRefusal(path, body))
             throw new ForeignAnswer(method, path, status);
         if (!good)
             throw apiError(status, body);

@@ -80,11 +80,24 @@ const BY_STATUS = { 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Confl
  * says what became of each of many jobs needs neither.
  */
 export function isRefusal(path, body) {
+    const { code, error } = body ?? {};
     if (path.split('?')[0] === '/health' && typeof body?.status === 'string')
         return true;
     if (Array.isArray(body?.jobs) || Array.isArray(body?.reports) || Array.isArray(body?.not_found))
         return true;
-    return typeof body?.code === 'string' && body.code !== '' && typeof body.error === 'string';
+    return typeof code === 'string' && /^[a-z][a-z0-9_]*$/.test(code) && typeof error === 'string';
+}
+
+/**
+ * Whether this is how Tenax says that it was done. 204 alone is without a body, and what became of one run is
+ * answered so, but for a failure, whose job is shown.
+ */
+export function isDone(path, status, body, member) {
+    if (/^\/jobs\/[^/]+\/(success|release|progress)$/.test(path))
+        return status === 204;
+    if (/^\/jobs\/[^/]+\/failure$/.test(path))
+        member = 'id';
+    return (status === 204) === (body === null) && (!member || body?.[member] !== undefined);
 }
 
 /** The error that a refusal stands for. */

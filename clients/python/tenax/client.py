@@ -13,7 +13,7 @@ import uuid
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 from urllib.parse import quote
 
-from .errors import ApiError, ConnectionFailed, ForeignAnswer, api_error, is_refusal
+from .errors import ApiError, ConnectionFailed, ForeignAnswer, api_error, is_done, is_refusal
 from .together import PLAIN, Enqueues, Reports
 from .transport import Transport
 
@@ -206,7 +206,7 @@ class Client:
         except ValueError:
             raise ForeignAnswer(method, path, status) from None
         if 200 <= status < 300:
-            if member and not (isinstance(body, dict) and member in body):
+            if not is_done(path, status, body, member):
                 raise ForeignAnswer(method, path, status)
             return body
         if not is_refusal(path, body):

@@ -95,6 +95,11 @@ class ServerError(ApiError):
 _BY_STATUS = {401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Unprocessable}
 
 
+_CODE = re.compile(r"[a-z][a-z0-9_]*")
+_TOLD = re.compile(r"/jobs/[^/]+/(success|release|progress)")
+_FAILURE = re.compile(r"/jobs/[^/]+/failure")
+
+
 def is_refusal(path: str, body: Any) -> bool:
     """Whether this is how Tenax refuses: with a ``code`` and a sentence.
 
@@ -107,8 +112,24 @@ def is_refusal(path: str, body: Any) -> bool:
         return True
     if any(isinstance(body.get(member), list) for member in ("jobs", "reports", "not_found")):
         return True
-    return (isinstance(body.get("code"), str) and bool(body["code"])
+    code = body.get("code")
+    return (isinstance(code, str) and _CODE.fullmatch(code) is not None
             and isinstance(body.get("error"), str))
+
+
+def is_done(path: str, status: int, body: Any, member: Optional[str]) -> bool:
+    """Whether this is how Tenax says that it was done.
+
+    204 alone is without a body, and what became of one run is answered so, but for a failure,
+    whose job is shown.
+    """
+    if _TOLD.fullmatch(path):
+        return status == 204
+    if _FAILURE.fullmatch(path):
+        member = "id"
+    if (status == 204) != (body is None):
+        return False
+    return member is None or (isinstance(body, dict) and member in body)
 
 
 def _sentence(body: Dict[str, Any]) -> str:

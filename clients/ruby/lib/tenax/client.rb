@@ -206,7 +206,7 @@ module Tenax
       status, text = @transport.exchange(method, path, content, timeout, headers)
       body = text.nil? || text.empty? ? nil : JSON.parse(text)
       good = (200..299).cover?(status)
-      own = good ? member.nil? || (body.is_a?(Hash) && body.key?(member)) : ApiError.refusal?(path, body)
+      own = good ? ApiError.done?(path, status, body, member) : ApiError.refusal?(path, body)
       raise ForeignAnswer.new(method, path, status) unless own
       raise ApiError.of(status, body) unless good
 

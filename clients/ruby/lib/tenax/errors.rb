@@ -52,7 +52,16 @@ module Tenax
       return true if path.split("?").first == "/health" && body["status"].is_a?(String)
       return true if %w[jobs reports not_found].any? { |member| body[member].is_a?(Array) }
 
-      body["code"].is_a?(String) && !body["code"].empty? && body["error"].is_a?(String)
+      body["code"].is_a?(String) && body["code"].match?(/\A[a-z][a-z0-9_]*\z/) && body["error"].is_a?(String)
+    end
+
+    # Whether this is how Tenax says that it was done. 204 alone is without a body, and what became of one
+    # run is answered so, but for a failure, whose job is shown.
+    def self.done?(path, status, body, member)
+      return status == 204 if path.match?(%r{\A/jobs/[^/]+/(success|release|progress)\z})
+
+      member = "id" if path.match?(%r{\A/jobs/[^/]+/failure\z})
+      (status == 204) == body.nil? && (member.nil? || (body.is_a?(Hash) && body.key?(member)))
     end
 
     # What an answer without a sentence says.
