@@ -154,7 +154,7 @@ static void write_bodies(struct buf *b)
 
 /* Shapes and words that have a name, each once, in the order in which they are met. */
 struct named {
-    const struct shape *shapes[100];
+    const struct shape *shapes[128];
     const struct shape_words *words[50];
     size_t shape_count, word_count;
 };

@@ -5,6 +5,7 @@
 #include "api/api_access.h"
 #include "api/api_routes.h"
 #include "api/api_words.h"
+#include "core/culprit.h"
 #include "core/failure_groups.h"
 #include "core/fingerprint.h"
 
@@ -70,6 +71,12 @@ static const struct shape_member sample_members[] = {
 };
 static const struct shape sample_shape = {.name = "FailureSample", SHAPE_MEMBERS(sample_members)};
 
+static const struct shape_member blame_members[] = {
+    {MEMBER_WORD(struct failure_blame, culprit, "culprit", ALWAYS, &api_culprit_words, NULL)},
+    {MEMBER(struct failure_blame, count, "count", ALWAYS, "failures")},
+};
+static const struct shape blame_shape = {.name = "FailureBlame", SHAPE_MEMBERS(blame_members)};
+
 static const struct shape_member failure_group_members[] = {
     {MEMBER_OTHER(struct failure_view, group.fingerprint, "group", ALWAYS,
                   "string /^[0-9a-f]{16}$/", write_fingerprint,
@@ -90,6 +97,9 @@ static const struct shape_member failure_group_members[] = {
     {MEMBER(struct failure_view, group.first_seen, "first_seen", ALWAYS, NULL)},
     {MEMBER(struct failure_view, group.last_seen, "last_seen", ALWAYS, NULL)},
     {MEMBER(struct failure_view, group.count, "count", ALWAYS, "failures since first_seen")},
+    {MEMBER_OBJECTS(struct failure_view, blames, blame_count, "culprits", ALWAYS, &blame_shape,
+                    "whose fault they were, as far as that is known: the culprit of most of them "
+                    "first")},
     {MEMBER_MADE("last_hour", ALWAYS, "integer 0..", write_last_hour, "of them, in 60 minutes")},
     {MEMBER_MADE("last_day", ALWAYS, "integer 0..", write_last_day, "of them, in 24 hours")},
     {MEMBER_MADE("trend", ALWAYS, "string (new|rising|steady|falling|quiet)", write_trend,
@@ -120,6 +130,8 @@ const struct api_param api_failures_params[] = {
     {"queue", "names: one, or a list a,b"},
     {"type", "names: one, or a list a,b"},
     {"error_type", "string: only this one"},
+    {"culprit", "string (job|input|worker|node|cluster|access|dependency|disruption|gang|server|"
+                "deadline|unknown): only groups with failures that are its fault"},
     {"since", "integer 0..: only groups seen since then, milliseconds since 1970 (UTC)"},
     {"order", "string (last_seen|first_seen|count|last_hour): the greatest first; last_seen unless "
               "given"},
@@ -138,6 +150,16 @@ static struct err read_order(struct str text, enum failures_order *order)
                     (int)(text.len < 32 ? text.len : 32), text.at);
 }
 
+static struct err read_culprit(struct str text, enum culprit *culprit)
+{
+    if (culprit_parse(text, culprit))
+        return err_none();
+    struct str meant = culprit_closest(text);
+    const char *and = meant.len ? "; did you mean " : "";
+    return err_make(ERR_BAD_VALUE, "culprit: there is none named '%.*s'%s%.*s",
+                    (int)(text.len < 32 ? text.len : 32), text.at, and, STR_ARG(meant));
+}
+
 static struct err read_param(struct str name, struct str value, struct arena *arena,
                              struct failures_query *q)
 {
@@ -150,6 +172,8 @@ static struct err read_param(struct str name, struct str value, struct arena *ar
         return api_read_number(value, "since", 0, INSTANT_MAX_MS, &q->since.ms);
     if (str_eq(name, STR("order")))
         return read_order(value, &q->order);
+    if (str_eq(name, STR("culprit")))
+        return read_culprit(value, &q->culprit);
     if (str_eq(name, STR("error_type"))) {
         q->error_type = value;
         return err_none();

@@ -8,6 +8,7 @@
 
 #include "api/api_routes.h"
 #include "base/array.h"
+#include "core/culprit.h"
 #include "core/verdict.h"
 
 struct text {
@@ -61,6 +62,15 @@ static void sample_end(struct text *t, bool labelled, double value)
     buf_str(t->b, labelled ? STR("} ") : STR(" "));
     add_number(t->b, value);
     buf_byte(t->b, '\n');
+}
+
+/* One with a single label. */
+static void sample_of(struct text *t, const char *suffix, const char *name, struct str of,
+                      double value)
+{
+    sample_begin(t, suffix);
+    label(t, 0, name, of);
+    sample_end(t, true, value);
 }
 
 static void gauge(struct text *t, const char *name, const char *help, double value)
@@ -198,10 +208,8 @@ static void add_queues(struct text *t, const struct backend_meter *r)
     for (size_t i = 0; i < COUNT(event_counters); i++) {
         family(t, event_counters[i].name, "counter", event_counters[i].help);
         for (uint32_t row = 0; next_row(r, &row); row++) {
-            sample_begin(t, "_total");
-            label(t, 0, "queue", name_of(r->counts, row));
-            sample_end(t, true,
-                       (double)sum_events(&r->counts->queues[row], event_counters[i].events));
+            uint64_t n = sum_events(&r->counts->queues[row], event_counters[i].events);
+            sample_of(t, "_total", "queue", name_of(r->counts, row), (double)n);
         }
     }
 }
@@ -213,9 +221,8 @@ static void queue_numbers(struct text *t, const struct backend_meter *r, const c
 {
     family(t, name, type, help);
     for (uint32_t row = 0; next_row(r, &row) && (shared || row < r->counts->queues_max); row++) {
-        sample_begin(t, strcmp(type, "counter") == 0 ? "_total" : "");
-        label(t, 0, "queue", name_of(r->counts, row));
-        sample_end(t, true, get(r, row));
+        sample_of(t, strcmp(type, "counter") == 0 ? "_total" : "", "queue", name_of(r->counts, row),
+                  get(r, row));
     }
 }
 
@@ -254,11 +261,8 @@ static void add_waits(struct text *t, const struct backend_meter *r)
         const struct meter_queue *q = &r->counts->queues[row];
         const double values[] = {(double)q->waited_ms / 1000, (double)q->waits};
         static const char *const suffixes[] = {"_sum", "_count"};
-        for (int i = 0; i < 2; i++) {
-            sample_begin(t, suffixes[i]);
-            label(t, 0, "queue", name_of(r->counts, row));
-            sample_end(t, true, values[i]);
-        }
+        for (int i = 0; i < 2; i++)
+            sample_of(t, suffixes[i], "queue", name_of(r->counts, row), values[i]);
     }
 }
 
@@ -393,8 +397,18 @@ static void add_verdicts(struct text *t, const struct meter *m)
     }
 }
 
+static void add_culprits(struct text *t, const struct meter *m)
+{
+    family(t, "tenax_runs_failed", "counter",
+           "Runs that failed, or ended without a word of their worker, by whose fault it was.");
+    for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++)
+        sample_of(t, "_total", "culprit", str_from(culprit_name((enum culprit)c)),
+                  (double)m->culprits[c]);
+}
+
 static void add_policies(struct text *t, const struct meter *m)
 {
+    add_culprits(t, m);
     add_rules(t, m);
     add_verdicts(t, m);
     family(t, "tenax_policy_missing", "counter",
@@ -422,11 +436,8 @@ static void add_start(struct text *t, const struct backend_meter *r)
                                         [INDEX_START_OFF] = "off"};
     family(t, "tenax_start_index_snapshot", "gauge",
            "Whether the start took the indexes from a snapshot: 1 for what became of it.");
-    for (size_t i = 0; i < COUNT(names); i++) {
-        sample_begin(t, "");
-        label(t, 0, "outcome", str_from(names[i]));
-        sample_end(t, true, i == r->index_start);
-    }
+    for (size_t i = 0; i < COUNT(names); i++)
+        sample_of(t, "", "outcome", str_from(names[i]), i == r->index_start);
     gauge(t, "tenax_start_jobs_read", "Jobs that the start read from their records.",
           (double)r->index_jobs_read);
     counter(t, "tenax_index_snapshots", "Snapshots of the indexes written.",
@@ -589,11 +600,8 @@ static void add_polled(struct text *t, const struct api_machine *m)
     family(t, "tenax_poll_messages", "counter",
            "Messages of poll URLs: handed out, deleted, handed out more than 10 times, and not "
            "deleted because the receipt was wrong.");
-    for (int i = 0; i < API_POLLED; i++) {
-        sample_begin(t, "_total");
-        label(t, 0, "what", str_from(whats[i]));
-        sample_end(t, true, (double)m->polled[i]);
-    }
+    for (int i = 0; i < API_POLLED; i++)
+        sample_of(t, "_total", "what", str_from(whats[i]), (double)m->polled[i]);
 }
 
 static void add_artifacts(struct text *t, const struct api_machine *m)
@@ -614,11 +622,8 @@ static void add_spans(struct text *t, const struct api_machine *m)
     family(t, "tenax_otlp_spans", "counter",
            "Spans for the collector: taken by it, not wanted by it, dropped because too many "
            "waited, and lost because it refused or could not be reached.");
-    for (int i = 0; i < API_SPANS; i++) {
-        sample_begin(t, "_total");
-        label(t, 0, "result", str_from(results[i]));
-        sample_end(t, true, (double)m->spans[i]);
-    }
+    for (int i = 0; i < API_SPANS; i++)
+        sample_of(t, "_total", "result", str_from(results[i]), (double)m->spans[i]);
     gauge(t, "tenax_otlp_waiting_bytes", "Memory of spans that wait for the collector.",
           (double)m->spans_waiting);
 }

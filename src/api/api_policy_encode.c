@@ -201,10 +201,10 @@ static const struct shape_member values_members[] = {
             .type = "integer 0..")},
     {MEMBER_MADE("globalMaxRetriesExempt", ALWAYS,
                  "string (defaultBackoff|leaseExpired|input|worker|node|cluster|access|"
-                 "dependency|disruption|gang|server|deadline|unknown)[]",
+                 "dependency|disruption|gang|server|deadline|unknown|preempted|evicted)[]",
                  write_exempt,
                  "retries that globalMaxRetries is not about: of a kind, or after "
-                 "failures of a culprit")},
+                 "failures of a culprit or with a condition")},
     {MEMBER(struct policy_settings, enabled, "globalMaxRetriesInForce", ALWAYS,
             "only in answers: policies are switched on, so that every retry that is not exempt "
             "counts")},

@@ -114,6 +114,7 @@ static void show(struct reader *r, struct str event)
     add_text(r, event, "run", "  run ");
     add_text(r, event, "worker", " by ");
     add_text(r, event, "reason", ": ");
+    add_text(r, event, "culprit", "; culprit ");
     buf_byte(&r->out, '\n');
     arena_reset(a);
 }

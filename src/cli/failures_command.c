@@ -14,7 +14,7 @@
 
 struct failures_args {
     struct client_args client;
-    const char *queue, *type, *error_type;
+    const char *queue, *type, *error_type, *culprit;
     const char *group; /* the one to show, or NULL */
     bool none;         /* none was found */
     span since;
@@ -28,6 +28,8 @@ static const struct option_def options[] = {
     {"queue", "QUEUE", OPTION_TEXT, AT(queue), .help = "only of jobs of these queues"},
     {"type", "TYPE", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
     {"error-type", "NAME", OPTION_TEXT, AT(error_type), .help = "only with this error type"},
+    {"culprit", "CULPRIT", OPTION_TEXT, AT(culprit),
+     .help = "only with failures that are its fault, as node or dependency"},
     {"since", "DURATION", OPTION_SPAN, AT(since),
      .help = "only those that were seen in the last 2h, or whatever is given"},
     {"order", "ORDER", OPTION_CHOICE, AT(order), .choices = "last_seen|first_seen|count|last_hour",
@@ -89,6 +91,24 @@ static enum table_style read_what(struct client *c, struct str group, struct buf
     return TABLE_PLAIN;
 }
 
+/* "dependency", or "dependency 7, job 2" if there are several. */
+static enum table_style read_culprits(struct client *c, struct str group, struct buf *text)
+{
+    struct view_list l = view_list(view_get(group, "culprits"));
+    struct str first, each;
+    if (!view_next(&l, &first))
+        return TABLE_PLAIN;
+    buf_str(text, view_text(&c->arena, first, "culprit"));
+    if (!view_next(&l, &each))
+        return TABLE_PLAIN;
+    buf_print(text, " %.*s", STR_ARG(view_text(&c->arena, first, "count")));
+    do
+        buf_print(text, ", %.*s %.*s", STR_ARG(view_text(&c->arena, each, "culprit")),
+                  STR_ARG(view_text(&c->arena, each, "count")));
+    while (view_next(&l, &each));
+    return TABLE_PLAIN;
+}
+
 static const struct listing_column columns[] = {
     {"GROUP", .member = "group"},
     {">COUNT", .member = "count"},
@@ -100,6 +120,7 @@ static const struct listing_column columns[] = {
     {"QUEUE", .member = "queue", .least = 12},
     {"TYPE", .member = "type", .least = 12},
     {"CATEGORY", .member = "category", .wide = true},
+    {"CULPRIT", .read = read_culprits},
     {"ERROR", .read = read_what},
     {0},
 };
@@ -135,8 +156,12 @@ static void write_group(struct client *c, struct buf *out, struct str group)
         "group",  "queue",     "type",     "outcome", "error_type", "message",  "exit_code",
         "signal", "condition", "category", "count",   "last_hour",  "last_day", "trend"};
     struct arena *a = &c->arena;
+    struct buf culprits = {0};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         jobtext_fact(out, facts[i], view_text(a, group, facts[i]));
+    (void)read_culprits(c, group, &culprits);
+    jobtext_fact(out, "culprit", buf_view(&culprits));
+    buf_fini(&culprits);
     jobtext_fact_time(out, "first", view_time(group, "first_seen"), c->now);
     jobtext_fact_time(out, "last", view_time(group, "last_seen"), c->now);
     write_minutes(out, view_get(group, "per_minute"));
@@ -155,6 +180,7 @@ static void write_query(struct buf *path, const struct failures_args *args, inst
     client_query(path, "queue", args->queue);
     client_query(path, "type", args->type);
     client_query(path, "error_type", args->error_type);
+    client_query(path, "culprit", args->culprit);
     client_query(path, "order", orders[args->order]);
     snprintf(text, sizeof text, "%lld", (long long)args->limit);
     client_query(path, "limit", text);

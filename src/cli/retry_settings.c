@@ -28,8 +28,9 @@ static const struct option_def settings_options[] = {
     {"global-max-retries", "LIMIT", OPTION_TEXT, AT(most),
      .help = "maximum number of retries of a job, whatever grants them; 0 stops them all"},
     {"exempt", "WHICH", OPTION_TEXT, AT(exempt),
-     .help = "retries exempt from the maximum, as a,b: defaultBackoff, leaseExpired, and names of "
-             "culprits, as disruption; an empty text: none"},
+     .help = "retries exempt from the maximum, as a,b: defaultBackoff, leaseExpired, preempted, "
+             "evicted, "
+             "and names of culprits, as disruption; an empty text: none"},
     {"when-no-policy", "default|fail", OPTION_TEXT, AT(no_policy),
      .help = "what happens to failed jobs without an effective policy: the usual retries, or "
              "they fail"},

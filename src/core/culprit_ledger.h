@@ -4,7 +4,8 @@
 
 /* How often a job was retried after failures of each culprit but the job itself, by who granted
  * the retry, as the bytes that its state carries (job_extras.culprit_counts). Per culprit: a byte,
- * its number; then four counts of 4 bytes, little-endian, in the order of the struct. */
+ * its number; then four counts of 4 bytes, little-endian, in the order of the struct. Preemptions
+ * and evictions among the disruptions have numbers of their own, 128 and 129. */
 
 #include "base/arena.h"
 #include "core/job.h"
@@ -18,7 +19,11 @@ struct culprit_counts {
 
 struct culprit_ledger {
     struct culprit_counts of[CULPRIT_COUNT];
+    struct culprit_counts preempted, evicted; /* parts of of[CULPRIT_DISRUPTION]; free stays 0 */
 };
+
+/* The part for such a failure; NULL if there is none. */
+struct culprit_counts *culprit_ledger_part(struct culprit_ledger *l, const struct failure *f);
 
 /* Damaged bytes, and culprits of later versions, are skipped. */
 struct culprit_ledger culprit_ledger_read(struct str bytes);

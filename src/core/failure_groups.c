@@ -163,6 +163,8 @@ void failure_groups_add(struct failure_groups *g, const struct history_entry *fa
     if (!group)
         group = add_group(g, failed, f);
     group->count++;
+    if (failed->run.failure.culprit)
+        group->culprits[failed->run.failure.culprit]++;
     group->last_seen = instant_max(group->last_seen, at);
     count_in(&group->minutes, at.ms / MINUTE_MS, FAILURE_GROUP_MINUTES);
     count_in(&group->hours, at.ms / HOUR_MS, FAILURE_GROUP_HOURS);
@@ -266,6 +268,23 @@ uint64_t failure_group_last_hours(const struct failure_group *group, instant now
     for (int ago = 0; ago < n; ago++)
         sum += failure_group_hour(group, now, ago);
     return sum;
+}
+
+size_t failure_group_blames(const struct failure_group *group,
+                            struct failure_blame blames[CULPRIT_COUNT])
+{
+    size_t n = 0;
+    for (int c = CULPRIT_NONE + 1; c < CULPRIT_COUNT; c++) {
+        uint64_t count = group->culprits[c];
+        size_t at = n;
+        if (!count)
+            continue;
+        for (; at && blames[at - 1].count < count; at--)
+            blames[at] = blames[at - 1];
+        blames[at] = (struct failure_blame){(enum culprit)c, count};
+        n++;
+    }
+    return n;
 }
 
 enum failure_trend failure_group_trend(const struct failure_group *group, instant now)

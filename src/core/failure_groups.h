@@ -38,6 +38,7 @@ struct failure_group {
     int32_t exit_code, signal;
     instant first_seen, last_seen;
     uint64_t count;                       /* since first_seen */
+    uint64_t culprits[CULPRIT_COUNT];     /* of them, by whose fault they were, if that is known */
     struct failure_counts minutes, hours; /* FAILURE_GROUP_MINUTES and _HOURS periods */
     struct failure_sample samples[FAILURE_GROUP_SAMPLES]; /* of different jobs, the newest first */
     size_t sample_count;
@@ -92,16 +93,23 @@ struct failures_query {
     const struct str *queues, *types;
     size_t queue_count, type_count; /* 0: any */
     struct str error_type;          /* empty: any */
+    enum culprit culprit;           /* only those with failures that are its fault; NONE: any */
     instant since;                  /* only those seen since then; 0: any */
     enum failures_order order;
     uint32_t limit; /* 1 to FAILURES_PAGE_MAX */
 };
 #define FAILURES_PAGE_MAX 1000
 
+struct failure_blame {
+    enum culprit culprit;
+    uint64_t count;
+};
 /* A group as it was at that time. */
 struct failure_view {
     struct failure_group group;
     instant now;
+    struct failure_blame blames[CULPRIT_COUNT]; /* the greatest count first */
+    size_t blame_count;
 };
 struct failures_page {
     const struct failure_view *groups;
@@ -116,6 +124,9 @@ uint64_t failure_group_last_hours(const struct failure_group *group, instant now
 /* In the period that began so many periods before the present one. */
 uint32_t failure_group_minute(const struct failure_group *group, instant now, int ago);
 uint32_t failure_group_hour(const struct failure_group *group, instant now, int ago);
+/* Whose fault its failures were, the culprit of most of them first. Returns how many there are. */
+size_t failure_group_blames(const struct failure_group *group,
+                            struct failure_blame blames[CULPRIT_COUNT]);
 /* The last half hour compared with the one before: new if the group was seen first in the last half
  * hour, rising if twice as many or more, falling if half as many or fewer, quiet if none in
  * either. */

@@ -113,6 +113,7 @@ void meter_event(struct meter *m, const struct job_event *ev)
     q->events[ev->event]++;
     q->lost += ev->lost;
     q->expired += ev->expired;
+    m->culprits[ev->culprit]++;
     bool retry = ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW;
     if (retry || ev->event == EVENT_EXHAUST)
         count_verdict(m, &ev->ruling, retry);

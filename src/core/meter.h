@@ -56,6 +56,7 @@ struct meter {
     uint32_t rule_count;
     struct meter_missing missing[METER_MISSING_MAX + 1];
     uint32_t missing_count;
+    uint64_t culprits[CULPRIT_COUNT];    /* of runs that ended by somebody's fault */
     uint64_t verdicts[2][DECIDER_COUNT]; /* on failures: dead, to be retried; by who decided */
     /* Of the times between becoming ready and being handed out, but not of jobs that came
      * back without a failure, of which nobody knows since when they wait again. */

@@ -91,8 +91,11 @@ struct policy_settings {
 #define POLICY_EXEMPT_EXPIRED 2u /* of expired leases, unless a rule granted them */
 /* After failures of a culprit that is not the job, whoever granted them. */
 #define POLICY_EXEMPT_CULPRIT(c) ((c) > CULPRIT_JOB ? 1u << (c) : 0u)
-#define POLICY_GLOBAL_MAX        20
-#define POLICY_GRACE             ((span){30000})
+/* After disruptions with this condition. */
+#define POLICY_EXEMPT_PREEMPTED (1u << 30)
+#define POLICY_EXEMPT_EVICTED   (1u << 31)
+#define POLICY_GLOBAL_MAX       20
+#define POLICY_GRACE            ((span){30000})
 
 /* The settings until someone changes them. */
 #define POLICY_SETTINGS_DEFAULT                                                                    \

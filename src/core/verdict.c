@@ -172,34 +172,52 @@ static struct had count_retries(const struct job_state *s, uint32_t by_rules)
     return h;
 }
 
+static int64_t counted(const struct culprit_counts *c, bool own, bool expired)
+{
+    return (int64_t)c->granted + (own ? c->own : 0) + (expired ? c->expired : 0);
+}
+
 /* Those of them that count towards the maximum, but for those by rules, of which some may not
  * count: then it may be negative. */
 static int64_t others_of(const struct had *h, const struct policy_settings *s)
 {
     bool own = !(s->exempt & POLICY_EXEMPT_OWN), expired = !(s->exempt & POLICY_EXEMPT_EXPIRED);
     int64_t n = (int64_t)h->asked + (own ? h->own : 0) + (expired ? h->expired : 0);
-    for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++) {
-        const struct culprit_counts *c = &h->ledger.of[i];
+    for (int i = CULPRIT_NONE + 1; i < CULPRIT_COUNT; i++)
         if (s->exempt & POLICY_EXEMPT_CULPRIT(i))
-            n -= (int64_t)c->granted + (own ? c->own : 0) + (expired ? c->expired : 0);
-    }
+            n -= counted(&h->ledger.of[i], own, expired);
+    if (s->exempt & POLICY_EXEMPT_CULPRIT(CULPRIT_DISRUPTION))
+        return n; /* the parts are in it */
+    if (s->exempt & POLICY_EXEMPT_PREEMPTED)
+        n -= counted(&h->ledger.preempted, own, expired);
+    if (s->exempt & POLICY_EXEMPT_EVICTED)
+        n -= counted(&h->ledger.evicted, own, expired);
     return n;
+}
+
+/* Whether the maximum does not concern retries after such a failure, whoever grants them. */
+static bool is_of_exempt(const struct failure *f, const struct policy_settings *s)
+{
+    unsigned bits = f->culprit ? POLICY_EXEMPT_CULPRIT(f->culprit) : 0;
+    if (f->culprit == CULPRIT_DISRUPTION && f->condition == CONDITION_PREEMPTED)
+        bits |= POLICY_EXEMPT_PREEMPTED;
+    if (f->culprit == CULPRIT_DISRUPTION && f->condition == CONDITION_EVICTED)
+        bits |= POLICY_EXEMPT_EVICTED;
+    return s->exempt & bits;
 }
 
 /* The same for rules: the maximum does not concern a retry after a failure of an exempt culprit. */
 static int64_t others_for(const struct verdict_request *r, const struct had *h,
                           const struct policy_settings *s)
 {
-    enum culprit c = r->failure->culprit;
-    return c && s->exempt & POLICY_EXEMPT_CULPRIT(c) ? INT64_MIN / 2 : others_of(h, s);
+    return is_of_exempt(r->failure, s) ? INT64_MIN / 2 : others_of(h, s);
 }
 
 static bool is_exempt(const struct verdict_request *r, const struct policy_settings *s)
 {
-    enum culprit c = r->failure->culprit;
     if (instant_is_set(r->retry_at))
         return false;
-    if (c && s->exempt & POLICY_EXEMPT_CULPRIT(c))
+    if (is_of_exempt(r->failure, s))
         return true;
     return s->exempt & (r->outcome == OUTCOME_EXPIRED ? POLICY_EXEMPT_EXPIRED : POLICY_EXEMPT_OWN);
 }
@@ -318,6 +336,11 @@ static void keep_ledger(const struct verdict_request *r, struct had *h, struct a
         return;
     if (v->extras.granted)
         h->ledger.of[c].granted++;
+    struct culprit_counts *part = culprit_ledger_part(&h->ledger, r->failure);
+    if (part && v->extras.granted)
+        part->granted++;
+    else if (part)
+        part->own++; /* no lease that ran out is one */
     v->extras.culprit_counts = culprit_ledger_write(&h->ledger, a);
 }
 

@@ -27,17 +27,23 @@ static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *f
     return err_none();
 }
 
-/* In the order of their bits: two kinds of retries; then each culprit but the job, by its number.
- */
-static const char *const exempt[] = {
-    "defaultBackoff", "leaseExpired", "input", "worker", "node",     "cluster", "access",
-    "dependency",     "disruption",   "gang",  "server", "deadline", "unknown", NULL};
+/* In the order of their bits: two kinds of retries; then each culprit but the job, by its number;
+ * at last two conditions. */
+static const char *const exempt[] = {"defaultBackoff", "leaseExpired", "input",   "worker",
+                                     "node",           "cluster",      "access",  "dependency",
+                                     "disruption",     "gang",         "server",  "deadline",
+                                     "unknown",        "preempted",    "evicted", NULL};
 #define EXEMPT                                                                                     \
     "defaultBackoff, leaseExpired, input, worker, node, cluster, access, dependency, "             \
-    "disruption, gang, server, deadline or unknown"
-_Static_assert(COUNT(exempt) == CULPRIT_COUNT + 1 &&
+    "disruption, gang, server, deadline, unknown, preempted or evicted"
+_Static_assert(COUNT(exempt) == CULPRIT_COUNT + 3 &&
                    POLICY_EXEMPT_CULPRIT(CULPRIT_INPUT) == 1u << 2,
                "each culprit but the job can be exempt");
+
+static unsigned exempt_bit(size_t which)
+{
+    return which < CULPRIT_COUNT ? 1u << which : POLICY_EXEMPT_PREEMPTED << (which - CULPRIT_COUNT);
+}
 
 static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into)
 {
@@ -50,9 +56,9 @@ static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into
         fields_next(c);
         size_t at = c->pos;
         TRY(fields_word(c, exempt, EXEMPT, &which));
-        if (bits & 1u << which)
+        if (bits & exempt_bit(which))
             return fields_refuse(c, at, ERR_BAD_VALUE, "each of them once");
-        bits |= 1u << which;
+        bits |= exempt_bit(which);
     }
     fields_end(c);
     *(unsigned *)into = bits;
@@ -63,7 +69,7 @@ static struct document_node *exempt_tree(unsigned bits, struct arena *a)
 {
     struct document_node *list = document_list(a);
     for (unsigned i = 0; exempt[i]; i++)
-        if (bits & 1u << i)
+        if (bits & exempt_bit(i))
             document_add(list, "", document_string(a, str_from(exempt[i])));
     return list;
 }

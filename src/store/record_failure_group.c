@@ -6,7 +6,10 @@
  *                           text message, byte outcome, byte condition, zigzag exit code, zigzag
  *                           signal, opt first seen, opt last seen, varint count, COUNTS of minutes,
  *                           COUNTS of hours, varint count of samples, then for each: id as 16 bytes
- *                           big-endian, varint run, opt time
+ *                           big-endian, varint run, opt time; varint count of culprits, then for
+ *                           each: byte culprit, varint count
+ *
+ * Version 1 has no culprits.
  *
  *   COUNTS   varint number of the newest period, then for each period that is not empty, the newest
  *            first: varint 1 + how many periods before the one before it (the first: before the
@@ -15,6 +18,8 @@
 #include "store/record_parts.h"
 
 #include "base/must.h"
+
+#define GROUP_VERSION 2
 
 struct record_key record_failure_group_key(uint64_t fingerprint)
 {
@@ -47,9 +52,20 @@ static void write_counts(struct writer *w, const struct failure_counts *c, int p
     writer_varint(w, 0);
 }
 
+static void write_culprits(struct writer *w, const struct failure_group *g)
+{
+    struct failure_blame blames[CULPRIT_COUNT];
+    size_t n = failure_group_blames(g, blames);
+    writer_varint(w, n);
+    for (size_t i = 0; i < n; i++) {
+        writer_byte(w, blames[i].culprit);
+        writer_varint(w, blames[i].count);
+    }
+}
+
 static void write_group(struct writer *w, const struct failure_group *g)
 {
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, GROUP_VERSION);
     writer_text(w, g->queue);
     writer_text(w, g->type);
     writer_text(w, g->error_type);
@@ -70,6 +86,7 @@ static void write_group(struct writer *w, const struct failure_group *g)
         writer_varint(w, g->samples[i].run);
         writer_opt(w, g->samples[i].at.ms);
     }
+    write_culprits(w, g);
 }
 
 void record_put_failure_group(struct batch *b, const struct failure_group *g)
@@ -106,11 +123,25 @@ static void read_samples(struct reader *r, struct failure_group *g)
     }
 }
 
+static void read_culprits(struct reader *r, struct failure_group *g)
+{
+    size_t n = reader_varint(r, "culprits", CULPRIT_COUNT - 1);
+    for (size_t i = 0; i < n; i++) {
+        unsigned c = reader_byte(r, "culprit", CULPRIT_COUNT - 1);
+        if (c == CULPRIT_NONE || g->culprits[c])
+            reader_fault(r, "culprit");
+        g->culprits[c] = reader_varint(r, "count of a culprit", UINT64_MAX);
+        if (!g->culprits[c])
+            reader_fault(r, "count of a culprit");
+    }
+}
+
 struct err record_read_failure_group(struct str value, uint64_t fingerprint,
                                      struct failure_group *g)
 {
     struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "failure group"));
+    unsigned version;
+    TRY(record_read_version(&r, "failure group", GROUP_VERSION, &version));
     *g = (struct failure_group){.fingerprint = fingerprint};
     g->queue = reader_text(&r, "queue");
     g->type = reader_text(&r, "type");
@@ -127,5 +158,7 @@ struct err record_read_failure_group(struct str value, uint64_t fingerprint,
     read_counts(&r, "minutes", &g->minutes, FAILURE_GROUP_MINUTES);
     read_counts(&r, "hours", &g->hours, FAILURE_GROUP_HOURS);
     read_samples(&r, g);
+    if (version > 1)
+        read_culprits(&r, g);
     return record_finish(&r, "failure group");
 }

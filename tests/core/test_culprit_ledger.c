@@ -27,6 +27,8 @@ static void counts_survive_being_written(void **state)
     struct culprit_ledger l = {0};
     assert_int_equal(culprit_ledger_write(&l, &memory).len, 0);
     l.of[CULPRIT_NODE] = (struct culprit_counts){.own = 300, .expired = 2, .granted = 3, .free = 4};
+    l.preempted = (struct culprit_counts){.own = 7, .granted = 8};
+    l.evicted = (struct culprit_counts){.own = 9};
     l.of[CULPRIT_SERVER] = (struct culprit_counts){.expired = 70000, .free = 70000};
     struct str bytes = culprit_ledger_write(&l, &memory);
     struct culprit_ledger read = culprit_ledger_read(bytes);
@@ -43,6 +45,11 @@ static void the_layout_stays(void **state)
     struct str written = culprit_ledger_write(&l, &memory);
     assert_int_equal(written.len, sizeof bytes - 1);
     assert_memory_equal(written.at, bytes, written.len);
+    l = (struct culprit_ledger){.preempted = {1, 0, 0, 0}, .evicted = {2, 0, 0, 0}};
+    written = culprit_ledger_write(&l, &memory);
+    assert_int_equal(written.len, 34);
+    assert_int_equal((unsigned char)written.at[0], 128);
+    assert_int_equal((unsigned char)written.at[17], 129);
 }
 
 static void damage_and_unknown_culprits_are_skipped(void **state)

@@ -73,6 +73,35 @@ static void alike_failures_are_counted_together(void **state)
     assert_int_equal(failure_groups_count(&groups), 2);
 }
 
+static void blame(enum culprit culprit, int times)
+{
+    struct history_entry entry = {
+        .job = {.queue = STR("q"), .type = STR("t")},
+        .run = {.outcome = OUTCOME_FAILED, .ended_at = at(0), .failure.culprit = culprit}};
+    for (int i = 0; i < times; i++)
+        failure_groups_add(&groups, &entry, 10);
+}
+
+static void the_culprit_of_most_failures_comes_first(void **state)
+{
+    (void)state;
+    struct failure_blame blames[CULPRIT_COUNT];
+    blame(CULPRIT_NONE, 9);
+    assert_int_equal(failure_group_blames(only(), blames), 0);
+    blame(CULPRIT_UNKNOWN, 1);
+    blame(CULPRIT_NODE, 2);
+    blame(CULPRIT_JOB, 1);
+    blame(CULPRIT_SERVER, 5);
+    static const struct failure_blame expected[] = {
+        {CULPRIT_SERVER, 5}, {CULPRIT_NODE, 2}, {CULPRIT_JOB, 1}, {CULPRIT_UNKNOWN, 1}};
+    assert_int_equal(failure_group_blames(only(), blames), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(blames[i].culprit, expected[i].culprit);
+        assert_int_equal(blames[i].count, expected[i].count);
+    }
+    assert_int_equal(only()->count, 18);
+}
+
 static void counts_are_by_minute_and_hour(void **state)
 {
     (void)state;
@@ -262,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(alike_failures_are_counted_together),
+        TEST(the_culprit_of_most_failures_comes_first),
         TEST(counts_are_by_minute_and_hour),
         TEST(a_clock_that_was_set_back_loses_no_count),
         TEST(samples_are_the_newest_of_different_jobs),

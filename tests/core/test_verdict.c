@@ -397,6 +397,33 @@ static void final_exceptions_words_of_workers_tasks_and_silent_workers_are_as_ev
     assert_false(decide().retry);
 }
 
+/* Those of a condition may be exempt alone; by whomever, and without those of the other one. */
+static void preemptions_can_be_exempt_without_evictions(void **state)
+{
+    (void)state;
+    w.settings.global_max_retries = 2;
+    w.settings.exempt = POLICY_EXEMPT_PREEMPTED;
+    w.failure.culprit = CULPRIT_DISRUPTION;
+    w.failure.condition = CONDITION_PREEMPTED;
+    w.rule.match.conditions =
+        MATCHER_CONDITION(CONDITION_PREEMPTED) | MATCHER_CONDITION(CONDITION_EVICTED);
+    w.rule.retry_limit = 100;
+    w.rules.policy_count = 1;
+    for (int i = 0; i < 21; i++)
+        retry();
+    w.failure.condition = CONDITION_EVICTED;
+    retry();
+    retry();
+    assert_says(decide(), "dead: 2 retries in all, as many as globalMaxRetries allows");
+    w.settings.exempt |= POLICY_EXEMPT_EVICTED;
+    retry();
+    w.settings.exempt |= POLICY_EXEMPT_CULPRIT(CULPRIT_DISRUPTION);
+    w.failure.culprit = CULPRIT_NODE;
+    retry();
+    retry();
+    assert_says(decide(), "dead: 2 retries in all, as many as globalMaxRetries allows");
+}
+
 static void a_culprit_can_be_exempt_from_the_maximum_whoever_retries(void **state)
 {
     (void)state;
@@ -568,6 +595,7 @@ int main(void)
         T(retries_that_policies_granted_never_count_against_the_jobs_own_limit),
         T(what_others_did_spends_nothing_of_the_limit_up_to_a_bound),
         T(final_exceptions_words_of_workers_tasks_and_silent_workers_are_as_ever),
+        T(preemptions_can_be_exempt_without_evictions),
         T(a_culprit_can_be_exempt_from_the_maximum_whoever_retries),
         T(only_a_rule_that_names_it_judges_an_expired_lease),
         T(the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace),

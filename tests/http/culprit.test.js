@@ -304,6 +304,9 @@ describe('the maximum of retries', () => {
         assert.deepEqual(res.json.globalMaxRetriesExempt, ['disruption'], res.text);
         const { id } = await server.enqueue({ queue,
             backoff: { exponent: 0, base_ms: 0, jitter_ms: 0 } });
+        const seeds = await set({ globalMaxRetriesExempt: ['evicted', 'preempted', 'disruption'] });
+        assert.deepEqual(seeds.json.globalMaxRetriesExempt, ['disruption', 'preempted', 'evicted']);
+        await set({ globalMaxRetriesExempt: ['disruption'] });
         for (const [exit_code, status] of [[143, 'retry 1'], [143, 'retry 2'], [1, 'retry 1 of 25'],
             [143, 'retry 3'], [1, 'dead: 1 retry in all']]) {
             const job = await server.claimOne(queue, { wait_ms: 20000 });

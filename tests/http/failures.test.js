@@ -90,6 +90,32 @@ describe('failures that are alike', () => {
         assert.deepEqual([page.json.failure_groups.length, page.json.total], [1, 2]);
     });
 
+    it('say_whose_fault_they_were_and_are_found_by_it_and_metrics_count_them', async () => {
+        const queue = queueName();
+        const counted = async () => Number(/^tenax_runs_failed_total\{culprit="dependency"\} (\d+)$/m
+            .exec((await server.get('/metrics')).text)[1]);
+        const before = await counted();
+        for (const culprit of ['dependency', 'node', 'dependency'])
+            await failOne(server, queue, { message: 'm', culprit });
+        await failOne(server, queue, { message: 'other', exit_code: 1 });
+        const [g, ...more] = await groupsOf(server, `queue=${queue}&culprit=node`);
+        assert.deepEqual(g.culprits, [{ culprit: 'dependency', count: 2 },
+            { culprit: 'node', count: 1 }]);
+        assert.deepEqual(more, []);
+        assert.deepEqual((await groupsOf(server, `queue=${queue}&culprit=job`))[0].culprits,
+            [{ culprit: 'job', count: 1 }]);
+        assert.equal(await counted() - before, 2);
+        assertError(await server.get('/failure-groups?culprit=nod'), 400, 'bad_value',
+            /no.*'nod'; did you mean node/);
+        const list = await run(['failures', '--url', server.url(), '--queue', queue, '--culprit',
+            'dependency']);
+        assert.match(list.stdout, / CULPRIT +ERROR\n.* dependency 2, node 1 +m\n$/, list.stderr);
+        const one = await run(['failures', g.group, '--url', server.url()]);
+        assert.match(one.stdout, /^culprit +dependency 2, node 1$/m);
+        const events = await run(['events', '--url', server.url(), '--queue', queue, '--since', '0']);
+        assert.match(events.stdout, / by w: dead: .*; culprit node$/m, events.stderr);
+    });
+
     it('are_refused_to_questions_that_make_no_sense', async () => {
         assertError(await server.get(`/failure-groups/${UNKNOWN}`), 404, 'not_found');
         assertError(await server.get('/failure-groups/x'), 404, 'not_found');

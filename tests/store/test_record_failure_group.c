@@ -29,6 +29,7 @@ static struct failure_group full(void)
         .first_seen = {1700000000000},
         .last_seen = {1700000000001},
         .count = 300,
+        .culprits = {[CULPRIT_JOB] = 1, [CULPRIT_SERVER] = 299},
         .minutes.newest = MINUTE,
         .hours.newest = PAST,
         .samples = {{{1, 2}, 3, {1700000000000}}},
@@ -64,6 +65,7 @@ static void a_group_is_read_back(void **state)
     assert_int_equal(back.first_seen.ms, g.first_seen.ms);
     assert_int_equal(back.last_seen.ms, g.last_seen.ms);
     assert_int_equal(back.count, 300);
+    assert_memory_equal(back.culprits, g.culprits, sizeof g.culprits);
     assert_memory_equal(&back.minutes, &g.minutes, sizeof g.minutes);
     assert_memory_equal(&back.hours, &g.hours, sizeof g.hours);
     assert_int_equal(back.sample_count, 1);
@@ -76,11 +78,25 @@ static void its_bytes_are_pinned(void **state)
 {
     struct failure_group g = full();
     assert_hex(put(*state, &g),
-               "010171017401450163056d203c6e3e030192021281d095ffbc3182d095ffbc31ac02"
+               "020171017401450163056d203c6e3e030192021281d095ffbc3182d095ffbc31ac02"
                "95aac10d01013c02009ee91c06ac0200010000000000000001000000000000000203"
-               "81d095ffbc31");
+               "81d095ffbc31020aab020101");
     const struct batch *b = *state;
     assert_hex(b->ops[0].key, "590123456789abcdef");
+}
+
+static void one_of_version_1_has_no_culprits(void **state)
+{
+    struct failure_group g = full(), back;
+    memset(g.culprits, 0, sizeof g.culprits);
+    struct str value = put(*state, &g);
+    char bytes[256];
+    assert_true(value.len <= sizeof bytes);
+    memcpy(bytes, value.at, value.len);
+    bytes[0] = 1;
+    assert_ok(record_read_failure_group((struct str){bytes, value.len - 1}, KEY, &back));
+    assert_int_equal(back.count, 300);
+    assert_memory_equal(back.culprits, g.culprits, sizeof g.culprits);
 }
 
 static void its_key_is_taken_apart_again(void **state)
@@ -107,7 +123,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
         assert_code(record_read_failure_group((struct str){bytes, n}, KEY, &back), ERR_CORRUPT);
     assert_code(record_read_failure_group((struct str){bytes, value.len + 1}, KEY, &back),
                 ERR_CORRUPT);
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_code(record_read_failure_group((struct str){bytes, value.len}, KEY, &back), ERR_VERSION);
 }
 
@@ -118,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RECORD(a_group_is_read_back),
         RECORD(its_bytes_are_pinned),
+        RECORD(one_of_version_1_has_no_culprits),
         RECORD(its_key_is_taken_apart_again),
         RECORD(damage_is_corrupt_and_a_newer_version_is_told_apart),
     };

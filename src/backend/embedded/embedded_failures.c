@@ -96,6 +96,7 @@ static bool matches(const struct embedded *b, const struct command *c,
            (!q->fingerprint || g->fingerprint == q->fingerprint) &&
            is_one_of(g->queue, q->queues, q->queue_count) &&
            is_one_of(g->type, q->types, q->type_count) &&
+           (!q->culprit || g->culprits[q->culprit]) &&
            (!q->error_type.len || str_eq(g->error_type, q->error_type));
 }
 
@@ -132,11 +133,12 @@ static int by_rank(const void *a, const void *b)
 /* Groups change before the reply leaves. */
 static struct failure_view own_view(struct arena *a, const struct failure_group *from, instant now)
 {
-    struct failure_view view = {*from, now};
+    struct failure_view view = {.group = *from, .now = now};
     struct failure_group *g = &view.group;
     struct str *const texts[] = {&g->queue, &g->type, &g->error_type, &g->category, &g->message};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = arena_copy(a, *texts[i]);
+    view.blame_count = failure_group_blames(g, view.blames);
     return view;
 }
 

@@ -29,6 +29,11 @@ function kindOf(group) {
         group.outcome !== 'failed' && group.outcome].filter(Boolean).join(' · ');
 }
 
+// "dependency", or "dependency 7 · job 2" if there are several.
+function blamed({ culprits }) {
+    return culprits.map(({ culprit, count: n }) => (culprits.length > 1 ? `${culprit} ${number(n)}` : culprit)).join(' · ');
+}
+
 function trend(group) {
     return h('span', { class: `badge t-${group.trend}` }, group.trend);
 }
@@ -37,7 +42,8 @@ function card(group) {
     return h('li', { class: 'card failure' },
         h('div', { class: 'failure-text' },
             h('a', { href: linkOf(group), class: 'failure-message', 'data-row': true }, group.message || kindOf(group) || 'no message'),
-            h('p', { class: 'hint' }, `${group.queue} · ${group.type}${kindOf(group) ? ` · ${kindOf(group)}` : ''}`)),
+            h('p', { class: 'hint' }, `${group.queue} · ${group.type}${kindOf(group) ? ` · ${kindOf(group)}` : ''}`),
+            group.culprits.length > 0 && h('p', { class: 'hint' }, `Culprit: ${blamed(group)}`)),
         h('div', { class: 'failure-counts' }, trend(group), h('strong', null, count(group.count)),
             h('span', { class: 'hint' }, `${count(group.last_hour)} in the last hour, last ${ago(group.last_seen)}`)),
         chart(group.per_minute, 'Failures by minute, the last hour'));
@@ -185,7 +191,7 @@ async function one(id, signal) {
             chart(group.per_hour, 'By hour, the last week'), h('p', { class: 'hint' }, 'by hour, the last week')),
         h('section', { class: 'card', 'aria-labelledby': 'group' }, h('h2', { id: 'group' }, 'The group'), facts([
             ['queue', h('a', { href: `#/queue/${encodeURIComponent(group.queue)}` }, group.queue)], ['type', group.type],
-            ['kind', kindOf(group)], ['failures', number(group.count)], ['last hour', number(group.last_hour)],
+            ['kind', kindOf(group)], ['culprit', blamed(group)], ['failures', number(group.count)], ['last hour', number(group.last_hour)],
             ['last day', number(group.last_day)], ['first seen', time(group.first_seen)], ['last seen', time(group.last_seen)],
         ], true)),
         h('section', { class: 'card', 'aria-labelledby': 'samples' }, h('h2', { id: 'samples' }, 'Samples, and what was decided'),
