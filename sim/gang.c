@@ -175,6 +175,35 @@ static void check_circle(struct sim *s, unsigned number)
     }
 }
 
+/* --- the fall --- */
+
+static bool is_fallen(const struct mjob *m)
+{
+    return m->seen && m->gang && m->status == STATUS_DEAD && m->resolution == RESOLUTION_GANG;
+}
+
+static bool fell_by_itself(const struct mjob *m)
+{
+    return m->seen && m->gang && !m->gang_alone && m->status == STATUS_DEAD && m->run_count &&
+           !m->rerun_ever && !m->uncanceled &&
+           (m->resolution == RESOLUTION_FAILED || m->resolution == RESOLUTION_CLAIM_EXPIRED);
+}
+
+/* All of a gang is dead with the first of it, and only then. */
+static void check_fallen(const struct sim *s, const struct mjob *m)
+{
+    PROMISE(!is_fallen(m) || ledger_may_fall(&s->ledger, m, s->now), "GANG",
+            "job %lu died with its gang, of which nobody is dead", m->serial);
+    for (size_t i = 0; fell_by_itself(m) && i < s->ledger.count; i++) {
+        const struct mjob *o = s->ledger.jobs[i];
+        bool goes_on = o->gang == m->gang && o->seen && o->status == STATUS_IN_FLIGHT &&
+                       !o->gang_alone && !o->rerun_ever && !o->uncanceled &&
+                       o->gang_generation == m->gang_generation;
+        PROMISE(!goes_on, "GANG", "job %lu is in flight, and job %lu of its gang is dead",
+                o->serial, m->serial);
+    }
+}
+
 void gang_audit(struct sim *s)
 {
     for (unsigned number = 1; number <= s->gang.number; number++) {
@@ -186,6 +215,8 @@ void gang_audit(struct sim *s)
         if (g.blocked)
             check_circle(s, number);
     }
+    for (size_t i = 0; i < s->ledger.count; i++)
+        check_fallen(s, s->ledger.jobs[i]);
 }
 
 /* --- the end --- */

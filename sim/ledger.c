@@ -237,7 +237,31 @@ bool ledger_may_wait_out(const struct ledger *l, const struct mjob *m)
            (l->settings.gang_wait_max.ms && m->gang);
 }
 
-bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
+/* Runs that failed, or whose lease may be over. */
+static uint64_t failures_of(const struct mjob *m, instant now)
+{
+    uint64_t failures = m->ghosts + m->failures;
+    for (size_t i = 0; i < m->end_count; i++) {
+        const struct mend *e = &m->ends[i];
+        failures += e->kind == END_FAIL && e->how != REFUSED && !e->old;
+    }
+    for (size_t i = 0; i < m->run_count; i++)
+        failures += m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now);
+    return failures;
+}
+
+/* A gang has one account. */
+static uint64_t failures_that_count(const struct ledger *l, const struct mjob *m, instant now)
+{
+    uint64_t failures = l->claims;
+    for (size_t i = 0; m->gang && i < l->count; i++)
+        failures +=
+            l->jobs[i] != m && l->jobs[i]->gang == m->gang ? failures_of(l->jobs[i], now) : 0;
+    return failures + failures_of(m, now);
+}
+
+static bool may_end_by_itself(const struct ledger *l, const struct mjob *m, enum status s,
+                              instant now)
 {
     if (ledger_is_foggy(m))
         return true;
@@ -245,7 +269,6 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
         return m->ended == s;
     if (s == STATUS_DEAD && may_have_overrun(m, now))
         return true;
-    uint64_t failures = m->ghosts + l->claims + m->failures;
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
         if (e->how == REFUSED || e->old)
@@ -258,7 +281,6 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
                      (m->no_policy == RETRY_FALLBACK_FAIL && !e->exception);
         if (s == STATUS_DEAD && e->kind == END_FAIL && final)
             return true;
-        failures += e->kind == END_FAIL;
     }
     if (s != STATUS_DEAD)
         return false;
@@ -266,9 +288,28 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     if (l->settings.lost_worker_limit || ledger_may_wait_out(l, m) ||
         (m->dep_count && m->depend_death != DEPEND_RUN))
         return true;
-    for (size_t i = 0; i < m->run_count; i++)
-        failures += m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now);
+    uint64_t failures = failures_that_count(l, m, now);
     return ledger_limit_is_open(l, m) ? failures > 0 : failures > (uint64_t)limit_of(l, m);
+}
+
+bool ledger_may_fall(const struct ledger *l, const struct mjob *m, instant now)
+{
+    for (size_t i = 0; m->gang && i < l->count; i++) {
+        const struct mjob *o = l->jobs[i];
+        if (o == m || o->gang != m->gang)
+            continue;
+        if (o->rerun_ever ||
+            may_end_by_itself(l, o, STATUS_DEAD, now)) /* it was dead before that */
+            return true;
+    }
+    return false;
+}
+
+bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
+{
+    if (may_end_by_itself(l, m, s, now))
+        return true;
+    return s == STATUS_DEAD && !m->ended_seq && ledger_may_fall(l, m, now);
 }
 
 /* Whether it may be deleted before its time once it has completed: only the default retention keeps
@@ -310,7 +351,7 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
         return true;
     bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit || m->dep_count ||
                   ledger_may_wait_out(l, m);
-    return may_be_dead && unseen && is_purged(l, m, STATUS_DEAD, m->asked_at, now);
+    return may_be_dead && (unseen || m->gang) && is_purged(l, m, STATUS_DEAD, m->asked_at, now);
 }
 
 enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now)

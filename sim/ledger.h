@@ -394,6 +394,8 @@ enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instan
 /* Whether the job may have reached a terminal status of that kind. */
 /* Whether it may be dead because it was held, or its gang lacked members, for too long. */
 bool ledger_may_wait_out(const struct ledger *l, const struct mjob *m);
+/* Whether another member of its gang may be dead, and so all of it. */
+bool ledger_may_fall(const struct ledger *l, const struct mjob *m, instant now);
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now);
 
 struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now);

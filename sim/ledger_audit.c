@@ -253,6 +253,8 @@ static void check_known(const struct mjob *m, const struct mrun *known, const st
         const struct mend *e = &m->ends[i];
         if (e->how != OK || e->token != known->token)
             continue;
+        if (m->gang && run->outcome == OUTCOME_GANG && e->kind == END_FAIL)
+            continue; /* it failed as well */
         PROMISE(run->outcome == ledger_outcome(e) && run->ended_at.ms == e->at.ms, "I1",
                 "job %lu: run %u is %s, another end was acknowledged", m->serial, run->index,
                 job_outcome_name(run->outcome));
@@ -343,9 +345,10 @@ static void check_resolution(const struct mjob *m, const struct run *last,
     };
     bool by_others = s->resolution == RESOLUTION_CANCELED || s->resolution == RESOLUTION_DEADLINE ||
                      s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_POISON ||
-                     s->resolution == RESOLUTION_WAIT;
+                     s->resolution == RESOLUTION_WAIT || s->resolution == RESOLUTION_GANG;
     PROMISE(s->status == STATUS_DEAD || s->resolution == RESOLUTION_NONE, "VALUE",
             "job %lu is not dead and has a resolution", m->serial);
+    by_others |= m->gang && last && last->outcome == OUTCOME_GANG; /* it failed as well, for good */
     PROMISE(s->status != STATUS_DEAD || by_others ||
                 (last && s->resolution == by_run[last->outcome]),
             "VALUE", "job %lu is dead as %s", m->serial, job_resolution_name(s->resolution));
@@ -359,7 +362,10 @@ static enum status status_after(const struct mjob *m, const struct run *last,
     if (s->status == STATUS_BLOCKED)
         return STATUS_BLOCKED; /* judged elsewhere, as are jobs that die with another */
     if (s->status == STATUS_DEAD &&
-        (s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_WAIT))
+        (s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_WAIT ||
+         s->resolution == RESOLUTION_GANG))
+        return STATUS_DEAD;
+    if (s->status == STATUS_DEAD && m->gang && last && last->outcome == OUTCOME_GANG)
         return STATUS_DEAD;
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
         return STATUS_DEAD; /* whether somebody canceled it is judged elsewhere */
@@ -452,8 +458,11 @@ static void check_attempts(const struct ledger *l, const struct mjob *m, const s
         const struct run *run = &runs->runs[i];
         bool counts = run->outcome == OUTCOME_FAILED || job_outcome_is_exception(run->outcome) ||
                       (run->outcome == OUTCOME_EXPIRED && !is_uncharged(run));
-        PROMISE(run->attempt == (counts ? ++attempts : 0), "RETRY", "job %lu: run %u is attempt %u",
-                m->serial, run->index, run->attempt);
+        bool in_order = counts ? run->attempt == attempts + 1 : run->attempt == 0;
+        in_order |= counts && m->gang && run->attempt > attempts; /* it has one account */
+        PROMISE(in_order, "RETRY", "job %lu: run %u is attempt %u", m->serial, run->index,
+                run->attempt);
+        attempts = counts ? run->attempt : attempts;
         if (instant_is_set(run->retry_at))
             ready_at = run->retry_at;
         if (waits_for_end(run) && instant_is_set(m->terminated_at))
@@ -462,8 +471,8 @@ static void check_attempts(const struct ledger *l, const struct mjob *m, const s
             PROMISE(i + 1 < runs->count || job->state.ready_at.ms <= run->retry_at.ms, "GRACE",
                     "job %lu waits longer for run %u, which has ended", m->serial, run->index);
     }
-    PROMISE(job->state.attempts == attempts, "RETRY", "job %lu counts %u attempts of %u", m->serial,
-            job->state.attempts, attempts);
+    PROMISE(job->state.attempts == attempts || (m->gang && job->state.attempts > attempts), "RETRY",
+            "job %lu counts %u attempts of %u", m->serial, job->state.attempts, attempts);
     PROMISE(m->rerun_ever || m->patched & PATCH_READY_AT || shortened ||
                 job->state.ready_at.ms == ready_at.ms,
             "READY_AT", "job %lu has another ready_at", m->serial);
@@ -567,7 +576,8 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     bool ended_waiting = job->state.resolution == RESOLUTION_CANCELED ||
                          job->state.resolution == RESOLUTION_DEADLINE ||
                          job->state.resolution == RESOLUTION_DEPENDENCY ||
-                         job->state.resolution == RESOLUTION_WAIT;
+                         job->state.resolution == RESOLUTION_WAIT ||
+                         job->state.resolution == RESOLUTION_GANG;
     if (expected == STATUS_DEAD && ended_waiting)
         m->purge_at = job->state.purge_at; /* there may have been no run to end */
 }

@@ -357,7 +357,8 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
 {
     struct counts used = {0};
     /* A rerun resets counts, and a patch may have moved the job to a queue with other policies. */
-    bool exact = !m->rerun_ever && !(m->patched & PATCH_QUEUE), granted = false;
+    /* A gang has one account, of which others have spent. */
+    bool exact = !m->rerun_ever && !(m->patched & PATCH_QUEUE) && !m->gang, granted = false;
     if (!l->has_policies)
         return;
     for (size_t i = 0; i < runs->count; i++) {

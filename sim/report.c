@@ -19,8 +19,10 @@ static void check_report_code(const struct ticket *t, enum err_code code)
     const char *wire = code == ERR_OK ? "ok" : err_wire(code);
     switch (code) {
     case ERR_OK:
-        PROMISE(live != NO, "I3", "#%lu: a report of a run that is over was accepted (job %lu)",
-                t->serial, m->serial);
+        /* That a run which its gang has ended failed as well is told. */
+        PROMISE(live != NO || (m->gang && t->kind == CMD_FAIL), "I3",
+                "#%lu: a report of a run that is over was accepted (job %lu)", t->serial,
+                m->serial);
         PROMISE(t->token || !t->leased[0], "I3",
                 "#%lu: a report of the leased run of job %lu was accepted without its token",
                 t->serial, m->serial);
@@ -69,7 +71,8 @@ static void note_failed_job(struct ticket *t, const struct job *job)
     PROMISE(ledger_see(&s->ledger, job, false, s->now) == m, "VALUE", "#%lu: another job",
             t->serial);
     PROMISE(job->state.reason.len > 0, "REASON", "#%lu: no reason", t->serial);
-    PROMISE(job->state.attempts > 0, "RETRY", "#%lu: no attempt was counted", t->serial);
+    bool late = m->gang; /* of a run that its gang had ended, perhaps without a failure */
+    PROMISE(job->state.attempts > 0 || late, "RETRY", "#%lu: no attempt was counted", t->serial);
     PROMISE(!e->kill || status == STATUS_DEAD, "RETRY", "#%lu: killed and not dead", t->serial);
     PROMISE(status == STATUS_DEAD || job->state.ready_at.ms >= m->ready_at.ms ||
                 e->retry_at.ms >= 0 || m->rerun_ever || m->patched & PATCH_READY_AT,

@@ -68,8 +68,8 @@ static struct err read_resolutions(struct str list, unsigned *resolutions)
         if (!job_resolution_parse(item, &r))
             return err_make(ERR_BAD_VALUE,
                             "there is no resolution '%.*s'; there are failed, claim-expired, "
-                            "canceled, poison, dependency-dead, deadline-exceeded, wait-exceeded "
-                            "and the exceptions that workers report",
+                            "canceled, poison, dependency-dead, deadline-exceeded, wait-exceeded, "
+                            "gang-dead and the exceptions that workers report",
                             (int)(item.len < 32 ? item.len : 32), item.at);
         *resolutions |= 1u << r;
     }
@@ -284,7 +284,7 @@ static struct err read_change(struct str name, struct str value, enum params kin
         {"priority", RANGE, .most = UINT16_MAX}, {"ready_at", RANGE, .most = INSTANT_MAX_MS},      \
         {"attempts", RANGE, .most = UINT32_MAX},                                                   \
         {"resolution", "words (failed|claim-expired|canceled|poison|dependency-dead|"              \
-                       "wait-exceeded): how dead jobs ended, separated by commas"},                \
+                       "wait-exceeded|gang-dead): how dead jobs ended, separated by commas"},      \
         {"since",                                                                                  \
          "integer 0..$: only jobs that were enqueued, taken, failed or completed since "           \
          "then, milliseconds since 1970 (UTC)",                                                    \

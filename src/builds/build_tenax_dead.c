@@ -19,7 +19,7 @@
 #define ENDS                                                                                       \
     "failed,claim-expired,poison,deadline-exceeded,worker-shutdown,intermittent-task,"             \
     "malformed-payload,resource-unavailable,internal-error,superseded,dependency-dead,"            \
-    "wait-exceeded"
+    "wait-exceeded,gang-dead"
 
 static bool is_young(const struct tenax *t, struct str job)
 {

@@ -32,8 +32,8 @@ struct filter_args {
                    "only with this number of failed attempts"),                                    \
         FILTER_ROW(holder, "resolution", "RESOLUTION", resolution,                                 \
                    "only dead with this resolution: failed, claim-expired, canceled, poison, "     \
-                   "dependency-dead, wait-exceeded, deadline-exceeded, or an exception, like "     \
-                   "malformed-payload"),                                                           \
+                   "dependency-dead, wait-exceeded, gang-dead, deadline-exceeded, or an "          \
+                   "exception, like malformed-payload"),                                           \
         FILTER_ROW(holder, "since", "WHEN", since,                                                 \
                    "only enqueued, taken, failed or completed since then: 2h is "                  \
                    "two hours ago; or a time, like 2026-11-21T09:00:00Z"),                         \

@@ -3,6 +3,7 @@
 /* Commands of people that change jobs: patch, cancel, rerun. */
 
 #include "base/must.h"
+#include "core/engine_grace.h"
 #include "core/engine_budget.h"
 #include "core/engine_undo_internal.h"
 

@@ -41,6 +41,7 @@ static struct err overrun(struct engine *e, instant now, struct id id, struct ar
     struct job_extent extent;
     TRY(engine_read(e, now, id, false, a, &job, &extent));
     job.state.reason = STR("dead: its deadline came before it had ended");
+    TRY(engine_gang_fall(e, now, id, job.state.reason));
     struct live *l = idmap_get(&e->live, id);
     if (l)
         engine_abort_run(e, now, l, &job.state,

@@ -158,8 +158,8 @@ static void explain_time(const struct engine *e, instant now, struct arena *a,
     duration_of(instant_diff(instant_max(s->ready_at, now), now), wait);
     if (s->extras.grace_token && !s->extras.terminated_at.ms)
         explain_add(x, a, OBSTACLE_TIME, s->ready_at,
-                    "its time comes in %s, or earlier if its preempted run is reported to have "
-                    "ended",
+                    "its time comes in %s, or earlier if its old run, which may still go on, is "
+                    "reported to have ended",
                     wait);
     else
         explain_add(x, a, OBSTACLE_TIME, s->ready_at, "its time comes in %s", wait);

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_gang_internal.h"
+#include "core/engine_grace.h"
 #include "core/engine_undo_internal.h"
 
 static struct gang_member *find(const struct engine *e, struct id id)
@@ -155,8 +156,12 @@ void engine_gang_taken(struct engine *e, struct id id)
 /* --- generations --- */
 
 /* Ends the runs of the others in the generation that is over. */
-static void recall_others(struct engine *e, instant now, struct gang *g, instant ready_at)
+static void recall_others(struct engine *e, instant now, struct gang *g,
+                          const struct job_state *first)
 {
+    /* What else the first waits for, each of the others has of its own. */
+    instant again = first->extras.grace_token ? first->extras.backoff_end : first->ready_at;
+    g->retried = first;
     for (struct list *n = g->members.next; n != &g->members; n = n->next) {
         struct gang_member *o = LIST_OF(n, struct gang_member, node);
         struct live *l = o->live ? idmap_get(&e->live, o->id) : NULL;
@@ -164,14 +169,14 @@ static void recall_others(struct engine *e, instant now, struct gang *g, instant
             continue;
         o->live = false;
         g->live--;
-        l->ready_at = instant_max(l->ready_at, ready_at);
+        l->ready_at = instant_max(l->ready_at, again);
         engine_return(e, now, l, OUTCOME_GANG, CULPRIT_GANG,
                       "another member of its gang is retried");
     }
+    g->retried = NULL;
 }
 
-void engine_gang_back(struct engine *e, instant now, struct id id, instant ready_at,
-                      struct job_extras *x)
+void engine_gang_back(struct engine *e, instant now, struct id id, struct job_state *s)
 {
     struct gang_member *m = find(e, id);
     if (!m)
@@ -185,51 +190,33 @@ void engine_gang_back(struct engine *e, instant now, struct id id, instant ready
      * others. */
     if (m->generation == g->generation) {
         g->generation++;
-        recall_others(e, now, g, ready_at);
+        recall_others(e, now, g, s);
     }
     m->generation = g->generation;
-    x->gang_generation = g->generation;
+    s->extras.gang_generation = g->generation;
 }
 
-void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x)
+/* A gang has one account of its retries: what one of it has spent, all have. */
+static void share_account(struct job_state *s, const struct job_state *of)
+{
+    s->attempts = of->attempts;
+    s->forgiven = of->forgiven;
+    s->extras.retry_counts = of->extras.retry_counts;
+    s->extras.culprit_counts = of->extras.culprit_counts;
+    s->extras.asked_retries = of->extras.asked_retries;
+    s->extras.expired_retries = of->extras.expired_retries;
+}
+
+void engine_gang_recalled(struct engine *e, instant now, const struct live *l, struct job_state *s)
 {
     struct gang_member *m = find(e, l->id);
-    must(m && !m->live);
+    must(m && !m->live && m->gang->retried);
     m->generation = m->gang->generation;
-    x->granted = 0; /* the retried job is another one, whose place the members share */
-    x->gang_generation = m->generation;
-    x->gang_token = l->token;
-}
-
-static struct err forward(struct engine *e, instant now, struct id id, instant was,
-                          instant ready_at)
-{
-    struct arena scratch = {0};
-    struct job job;
-    struct job_extent extent;
-    struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
-    if (err.code == ERR_OK && job.state.status == STATUS_SCHEDULED &&
-        job.state.ready_at.ms == was.ms) {
-        engine_bring_forward(e, now, &job, ready_at);
-        e->port.put_state(e->port.ctx, id, &job.state);
-    }
-    arena_fini(&scratch);
-    return err;
-}
-
-struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
-                               instant ready_at)
-{
-    const struct gang_member *m = find(e, id);
-    if (!m)
-        return err_none();
-    const struct gang *g = m->gang;
-    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
-        const struct gang_member *o = LIST_OF(n, struct gang_member, node);
-        if (o != m && !o->ready && !o->live)
-            TRY(forward(e, now, o->id, was, ready_at));
-    }
-    return err_none();
+    share_account(s, m->gang->retried);
+    s->extras.granted = 0; /* the retried job is another one, whose place the members share */
+    s->extras.gang_generation = m->generation;
+    s->extras.gang_token = l->token;
+    engine_grace_recall(e, now, l, s);
 }
 
 /* --- reading --- */

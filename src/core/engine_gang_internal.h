@@ -18,6 +18,7 @@ struct gang {
     uint64_t number; /* unlike that of any other gang */
     struct list members;
     uint32_t count, ready, live;
+    const struct job_state *retried; /* of the member because of which the others are recalled */
 };
 
 struct gang_member {
@@ -82,6 +83,8 @@ void engine_gang_plan_fini(struct engine *e);
 void engine_gang_wait_update(struct engine *e, struct gang *g);
 /* It waits since then, if that is later than what was known. */
 void engine_gang_wait_since(struct engine *e, struct gang *g, instant at);
+/* Of its members, as many as it has. */
+struct id *engine_gang_ids(const struct gang *g, struct arena *a);
 void engine_gang_wait_check(const struct engine *e, const struct gang *g);
 
 /* engine_gang_circle.c */

@@ -49,7 +49,7 @@ void engine_gang_wait_check(const struct engine *e, const struct gang *g)
 
 /* --- the end --- */
 
-static struct id *ids_of(const struct gang *g, struct arena *a)
+struct id *engine_gang_ids(const struct gang *g, struct arena *a)
 {
     struct id *ids = arena_get(a, g->count * sizeof *ids), *id = ids;
     for (const struct list *n = g->members.next; n != &g->members; n = n->next)
@@ -121,7 +121,7 @@ static struct err end_all(struct engine *e, instant now, const struct id *ids, u
 
 static struct err wait_over(struct engine *e, instant now, struct gang *g, struct arena *a)
 {
-    struct id *ids = ids_of(g, a);
+    struct id *ids = engine_gang_ids(g, a);
     instant since;
     TRY(waits_since(e, now, g, ids, &since));
     if (engine_waits_end(e, since, e->settings.gang_wait_max).ms <= now.ms)

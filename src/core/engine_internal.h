@@ -523,16 +523,14 @@ bool engine_gang_add(struct engine *e, struct queue *q, struct btree_entry entry
 bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_gang_is_ready(const struct engine *e, struct id id);
 void engine_gang_taken(struct engine *e, struct id id);
-/* To be called when a run has ended and the job will be retried at ready_at: so will the whole
+/* To be called when a run has ended and the job will be retried at s->ready_at: so will the whole
  * gang, as its next generation. Completes the state to be stored. */
-void engine_gang_back(struct engine *e, instant now, struct id id, instant ready_at,
-                      struct job_extras *x);
+void engine_gang_back(struct engine *e, instant now, struct id id, struct job_state *s);
 /* The same for another member, whose run the gang has ended. */
-void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x);
-/* To be called when the retry of this job becomes due earlier: so do those of its gang that wait
- * for the same time. Members that were postponed, or wait for a time of their own, stay. */
-NODISCARD struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
-                                         instant ready_at);
+void engine_gang_recalled(struct engine *e, instant now, const struct live *l,
+                          struct job_state *s);
+/* To be called before a member is dead, other than by a command: so are all of its gang. */
+NODISCARD struct err engine_gang_fall(struct engine *e, instant now, struct id id, struct str why);
 /* To be called when a member may run on any node again. */
 void engine_gang_avoids_no_more(struct engine *e, struct id id);
 /* The gang of a waiting member: how many members exist, are required, are ready, and are so in the
@@ -678,10 +676,6 @@ void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_
 /* The status of a job after a run whose attempt does not count: ready or, if a patch postponed it
  * meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
-/* Moves the ready_at of a scheduled job forward. The caller stores its state. */
-void engine_bring_forward(struct engine *e, instant now, struct job *job, instant ready_at);
-/* Clears the grace period: the job waits only for ready_at. */
-void engine_grace_clear(struct job_extras *x);
 /* Ends a run whose stream has broken: the job is ready again or, if it lost too many workers,
  * dead. */
 void engine_lose(struct engine *e, instant now, struct live *l);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/engine_grace.h"
 #include "core/engine_internal.h"
 
 /* --- counting --- */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/engine_grace.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 #include "core/trace.h"
@@ -183,7 +184,7 @@ static void return_cut_off(struct engine *e, instant now, const struct restored_
     s->runs++;
     s->extras.returned_at = now;
     engine_grace_clear(&s->extras);
-    engine_gang_back(e, now, job->id, s->ready_at, &s->extras);
+    engine_gang_back(e, now, job->id, s);
     s->reason = s->status == STATUS_READY
                     ? STR("ready again: the server stopped while a worker held it")
                     : STR("scheduled again: the server stopped while a worker held it");

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "core/categorize.h"
 #include "core/culprit.h"
+#include "core/engine_grace.h"
 #include "core/engine_internal.h"
 #include "core/history.h"
 #include "core/job_fields.h"
@@ -214,6 +215,8 @@ void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_
     struct run run = engine_run_of(e, l, now, how->outcome, s->reason);
     if (how->outcome == OUTCOME_DEADLINE)
         blame(&run, CULPRIT_DEADLINE, STR(DEADLINE_EVIDENCE));
+    if (how->outcome == OUTCOME_GANG)
+        blame(&run, CULPRIT_GANG, s->reason);
     span retention = engine_retention_dead(e, l->queue, l->dead_retention);
     finish(e, now, l, how->event, &changed, &run, NULL, retention);
     *s = changed;
@@ -230,12 +233,6 @@ bool engine_is_repeated(struct engine *e, instant now, struct run_ref ref, enum 
         return false;
     const struct job_extras *x = &job->state.extras;
     return x->reported_token == ref.token && x->reported_outcome == outcome;
-}
-
-static void set_reported(struct job_extras *x, const struct live *l, enum outcome outcome)
-{
-    x->reported_token = l->token;
-    x->reported_outcome = outcome;
 }
 
 /* The job of a run, without its payload; its state is the run's to say. */
@@ -273,15 +270,24 @@ static void note_failure(struct engine *e, const struct job *job, const struct r
     e->port.put_history(e->port.ctx, &entry);
 }
 
+/* A run that its gang has ended is over by such a report as well, whatever is thought of it. */
+static struct err find_to_end(struct engine *e, instant now, struct run_ref ref, struct live **l)
+{
+    struct err err = engine_find_run(e, now, ref, l);
+    if (err.code == ERR_STALE_GANG)
+        TRY(engine_grace_over(e, now, ref));
+    return err;
+}
+
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
-    TRY(engine_find_run(e, now, ref, &l));
+    TRY(find_to_end(e, now, ref, &l));
     engine_note_drop(e, l, NOTE_CHECKPOINT); /* there is no next run */
     struct job_state s = state_of(l);
     s.completed_at = now;
     s.losses = 0;
-    set_reported(&s.extras, l, OUTCOME_COMPLETED);
+    engine_set_reported(&s.extras, l->token, OUTCOME_COMPLETED);
     char words[RETRY_REASON_MAX];
     if (l->attempts > 0)
         snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
@@ -299,7 +305,7 @@ static void count_match_limit(struct engine *e, bool reached)
         e->port.meter->pattern_give_ups++;
 }
 
-static struct verdict decide(struct engine *e, instant now, const struct queue *q,
+struct verdict engine_decide(struct engine *e, instant now, const struct queue *q,
                              const struct verdict_request *r, struct arena *a)
 {
     struct verdict_rules rules = engine_rules_of(e, q);
@@ -310,12 +316,6 @@ static struct verdict decide(struct engine *e, instant now, const struct queue *
     if (rules.missing.len && e->port.meter)
         meter_missing(e->port.meter, rules.missing);
     return v;
-}
-
-void engine_grace_clear(struct job_extras *x)
-{
-    x->grace_token = 0;
-    x->grace_end = x->backoff_end = x->terminated_at = (instant){0};
 }
 
 static uint32_t losses_of_expired(const struct live *l)
@@ -333,7 +333,7 @@ static void try_again(struct engine *e, instant now, struct live *l, struct job_
     uint32_t type = l->type;
     unsigned val = engine_val_of(l->kind, true);
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
-    engine_gang_back(e, now, id, s->ready_at, &s->extras);
+    engine_gang_back(e, now, id, s);
     announce(e, now, l, event, run, s, &v->ruling, false);
     e->port.put_run(e->port.ctx, id, run);
     e->port.put_state(e->port.ctx, id, s);
@@ -346,15 +346,17 @@ static void try_again(struct engine *e, instant now, struct live *l, struct job_
 
 /* The common end of a failure report and of an expired lease: applies the verdict, in whose
  * memory job->state.reason then lies. */
-static void fail(struct engine *e, instant now, struct live *l, const struct verdict *v,
-                 enum outcome outcome, const struct failure *failure, struct job *job)
+static struct err fail(struct engine *e, instant now, struct live *l, const struct verdict *v,
+                       enum outcome outcome, const struct failure *failure, struct job *job)
 {
+    if (!v->retry)
+        TRY(engine_gang_fall(e, now, l->id, str_from(v->reason)));
     struct job_state s = state_of(l);
     s.extras = v->extras;
     if (l->overtime)
         s.extras.overtime_token = l->token;
     else if (outcome != OUTCOME_EXPIRED)
-        set_reported(&s.extras, l, outcome);
+        engine_set_reported(&s.extras, l->token, outcome);
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
@@ -376,11 +378,12 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         finish(e, now, l, verdict_event(v, now), &s, &run, &v->ruling,
                engine_retention_dead(e, l->queue, job->dead_retention));
     job->state = s;
+    return err_none();
 }
 
 /* A worker that knows better says so; else the categorizers look at what it reported. Texts are
  * borrowed from them for the call. */
-static void name_category(struct engine *e, struct failure *f, struct arena *a)
+void engine_name_category(struct engine *e, struct failure *f, struct arena *a)
 {
     const struct categorizer *const *list;
     if (f->category.len || !e->port.categorizers)
@@ -401,7 +404,10 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
                        struct arena *a, struct job *job)
 {
     struct live *l = NULL;
-    TRY(engine_find_run(e, now, r->ref, &l));
+    struct err err = engine_find_run(e, now, r->ref, &l);
+    if (err.code == ERR_STALE_GANG)
+        return engine_fail_recalled(e, now, r, &err, a, job);
+    TRY(err);
     return engine_fail_live(e, now, l, r, a, job);
 }
 
@@ -414,7 +420,7 @@ struct err engine_fail_live(struct engine *e, instant now, struct live *l,
     struct failure failure = r->failure;
     if (failure.node.len == 0)
         failure.node = job->state.extras.node;
-    name_category(e, &failure, a);
+    engine_name_category(e, &failure, a);
     culprit_judge(&failure, outcome, false, a);
     struct verdict_request request = {.job = job,
                                       .outcome = outcome,
@@ -423,63 +429,11 @@ struct err engine_fail_live(struct engine *e, instant now, struct live *l,
                                       .retry_at = r->retry_at,
                                       .grace = r->grace,
                                       .token = l->token};
-    struct verdict v = decide(e, now, l->queue, &request, a);
-    fail(e, now, l, &v, outcome, &failure, job);
+    struct verdict v = engine_decide(e, now, l->queue, &request, a);
+    TRY(fail(e, now, l, &v, outcome, &failure, job));
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
     return err_none();
-}
-
-void engine_bring_forward(struct engine *e, instant now, struct job *job, instant ready_at)
-{
-    struct job_state *s = &job->state;
-    struct queue *q = engine_queue_find(e, job->queue);
-    must(q && s->status == STATUS_SCHEDULED);
-    instant was = s->ready_at;
-    engine_forget(e, now, q, job);
-    s->ready_at = instant_max(ready_at, now);
-    if (s->extras.avoid_node.len) {
-        /* That is said from when it is ready on. */
-        s->extras.avoid_until = instant_add(s->extras.avoid_until, instant_diff(s->ready_at, was));
-        engine_avoid_end(e, job->id);
-        engine_avoid(e, now, job->id, &s->extras);
-    }
-    s->status = lifecycle_move(s->status, EVENT_POSTPONE);
-    if (s->ready_at.ms <= now.ms)
-        s->status = lifecycle_move(s->status, EVENT_DUE);
-    engine_rescheduled(e, now, STATUS_SCHEDULED, was, job);
-    engine_wait_add(e, q, engine_rank(s), job->id, engine_val(job, true), s->ready_at, now,
-                    engine_type(e, q, job->type));
-}
-
-struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, uint32_t run,
-                             struct arena *a, struct job *job)
-{
-    const struct live *l = idmap_get(&e->live, ref.id);
-    bool named = ref.token || ref.by_index;
-    if (l && named && is_named(ref, l))
-        return err_make(ERR_UNPROCESSABLE, "run %u is in flight: its failure comes first", l->run);
-    struct job_extent extent;
-    TRY(engine_read(e, now, ref.id, false, a, job, &extent));
-    struct job_state *s = &job->state;
-    bool waits = s->status == STATUS_SCHEDULED || s->status == STATUS_READY;
-    bool other = !named || !s->extras.grace_token ||
-                 (ref.token && s->extras.grace_token != ref.token) ||
-                 (ref.by_index && ref.index != run);
-    if (!waits || other || s->runs != run + 1)
-        return err_make(ERR_STALE, "the job does not wait for the end of this run");
-    if (s->extras.terminated_at.ms)
-        return err_none();
-    s->extras.terminated_at = now;
-    instant was = s->ready_at;
-    bool sooner = s->status == STATUS_SCHEDULED && s->extras.backoff_end.ms < was.ms;
-    if (sooner)
-        engine_bring_forward(e, now, job, s->extras.backoff_end);
-    char words[RETRY_REASON_MAX];
-    snprintf(words, sizeof words, "%.*s; it has ended", STR_ARG(s->reason));
-    s->reason = arena_copy(a, str_from(words));
-    e->port.put_state(e->port.ctx, ref.id, s);
-    return sooner ? engine_gang_forward(e, now, ref.id, was, s->ready_at) : err_none();
 }
 
 /* Of a job that fails without a policy the retries are for exceptions and expired leases alone, and
@@ -490,7 +444,8 @@ static bool is_expiry_budgeted(const struct job *job)
 }
 
 /* Judges a run whose lease is over as failed with the condition LeaseExpired. */
-static void expire(struct engine *e, instant now, struct live *l, struct job *job, struct arena *a)
+static struct err expire(struct engine *e, instant now, struct live *l, struct job *job,
+                         struct arena *a)
 {
     char words[JOB_NAME_MAX + 64];
     snprintf(words, sizeof words, "claim expired: worker '%.*s' did not renew its lease",
@@ -501,15 +456,15 @@ static void expire(struct engine *e, instant now, struct live *l, struct job *jo
                               .condition = CONDITION_LEASE_EXPIRED};
     job->state = state_of(l);
     failure.node = job->state.extras.node;
-    name_category(e, &failure, a);
+    engine_name_category(e, &failure, a);
     culprit_judge(&failure, OUTCOME_EXPIRED, l->lapsed, a);
     struct verdict_request request = {
         .job = job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
-    struct verdict v = decide(e, now, l->queue, &request, a);
+    struct verdict v = engine_decide(e, now, l->queue, &request, a);
     if (!is_expiry_budgeted(job) &&
         verdict_is_poison(e->settings.lost_worker_limit, losses_of_expired(l)))
         v = verdict_poison(&job->state.extras, losses_of_expired(l));
-    fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
+    return fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
 }
 
 /* Nobody may have got the answer to the claim, and then nobody is to blame: not the job, whatever
@@ -543,7 +498,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
     struct job job;
     struct err err = load_record(e, l, &scratch, &job);
     if (err.code == ERR_OK)
-        expire(e, now, l, &job, &scratch);
+        err = expire(e, now, l, &job, &scratch);
     arena_fini(&scratch);
     return err;
 }
@@ -581,13 +536,13 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
                    enum culprit culprit, const char *reason)
 {
     struct job_state s = state_of(l);
-    s.status = engine_returned(l->ready_at, l->taken_at, now);
     s.extras.returned_at = now;
     s.losses = losses_after(l, outcome);
     if (outcome == OUTCOME_GANG)
-        engine_gang_recalled(e, l, &s.extras);
-    else
-        engine_gang_back(e, now, l->id, s.ready_at, &s.extras);
+        engine_gang_recalled(e, now, l, &s);
+    s.status = engine_returned(s.ready_at, l->taken_at, now);
+    if (outcome != OUTCOME_GANG)
+        engine_gang_back(e, now, l->id, &s);
     char words[RETURN_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
@@ -626,6 +581,10 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     s.extras.returned_at = now;
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
+    if (engine_gang_fall(e, now, l->id, s.reason).code != ERR_OK) { /* damage: another time */
+        engine_return(e, now, l, OUTCOME_LOST, CULPRIT_WORKER, "the worker's stream closed");
+        return;
+    }
     struct run run = engine_run_of(e, l, now, OUTCOME_LOST, s.reason);
     blame(&run, CULPRIT_WORKER, STR("the worker's stream closed"));
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
@@ -648,7 +607,7 @@ struct err engine_snooze(struct engine *e, instant now, struct run_ref ref, stru
                          instant until)
 {
     struct live *l = NULL;
-    TRY(engine_find_run(e, now, ref, &l));
+    TRY(find_to_end(e, now, ref, &l));
     if (until.ms > now.ms)
         l->ready_at = until;
     char words[RETURN_REASON_MAX];

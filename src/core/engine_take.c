@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/engine_grace.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 #include "core/trace.h"

@@ -8,6 +8,7 @@
 
 #include "base/must.h"
 #include "core/command.h"
+#include "core/engine_grace.h"
 #include "core/engine_budget.h"
 #include "core/engine_undo_internal.h"
 #include "core/undo.h"

@@ -94,6 +94,8 @@ const char *job_resolution_name(enum resolution r)
         return "poison";
     case RESOLUTION_WAIT:
         return "wait-exceeded";
+    case RESOLUTION_GANG:
+        return "gang-dead";
     case RESOLUTION_COUNT:
         break;
     }

@@ -51,6 +51,7 @@ enum resolution {
     RESOLUTION_INTERNAL_ERROR,
     RESOLUTION_SUPERSEDED,
     RESOLUTION_WAIT, /* it waited too long for what only somebody else can do */
+    RESOLUTION_GANG, /* another member of its gang is dead */
     RESOLUTION_COUNT
 };
 

@@ -99,8 +99,9 @@ struct exec_run {
     mono registry_since; /* its registry has been away since then; 0: it is not */
     bool none_fits;      /* no node but the one to avoid would have it */
     bool asked_to_delete, cleared;
-    bool timed; /* its times are counted */
-    bool gone;  /* its pod had ended, and is not there any more */
+    bool timed;     /* its times are counted */
+    bool gone;      /* its pod had ended, and is not there any more */
+    bool said_over; /* a lost run; whether the server has heard of it does not matter */
     uint32_t tries;
     struct journal_record *pod_record;
     uint32_t faults;            /* creations in a row that failed by the cluster's fault */
@@ -247,6 +248,9 @@ void exec_leases_turn(struct executor *x, mono now, mono *next);
 void exec_leases_stop(struct executor *x);
 /* All leases are renewed now: some may be lost, and nothing has said so. */
 void exec_leases_renew_all(struct executor *x);
+/* The pod of a run that was taken away has ended: the gang of its job, which may wait for that,
+ * need not wait until the lease is over. */
+void exec_leases_say_over(struct executor *x, struct exec_run *r);
 void exec_leases_free(struct executor *x);
 /* Follows the server's events; again after a while whenever they end. */
 void exec_follow_turn(struct executor *x, mono now, mono *next);

@@ -356,6 +356,29 @@ void exec_leases_renew_all(struct executor *x)
     exec_wake(x);
 }
 
+static void on_said_over(void *ctx, const struct remote_answer *a)
+{
+    struct executor *x = ctx;
+    (void)a; /* most were not waited for */
+    x->telling--;
+    exec_wake(x);
+}
+
+void exec_leases_say_over(struct executor *x, struct exec_run *r)
+{
+    char path[80], job[ID_TEXT_LEN];
+    struct buf body = {0};
+    r->said_over = true;
+    if (!*r->token)
+        return;
+    id_format(r->job, job);
+    snprintf(path, sizeof path, "/jobs/%.25s/terminated", job);
+    buf_print(&body, "{\"run\":%" PRId64 ",\"token\":\"%s\"}", (int64_t)r->run, r->token);
+    x->telling++;
+    remote_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_said_over, x);
+    buf_fini(&body);
+}
+
 void exec_leases_turn(struct executor *x, mono now, mono *next)
 {
     renew_due(x, now, next);

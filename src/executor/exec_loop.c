@@ -125,6 +125,13 @@ static bool is_busy(const struct exec_run *r)
            (r->finish && r->plan.logs == PLAN_LOGS_READING) || r->asked_to_delete;
 }
 
+/* A run that the server took away, and whose pod has ended or was never made. */
+static bool is_over(const struct exec_run *r)
+{
+    return r->plan.lease == PLAN_LOST && r->plan.synced && !r->plan.creating &&
+           !exec_plan_alive(r->plan.pod);
+}
+
 /* Steps until the run has to wait; it may be gone then. */
 static void attend(struct executor *x, struct exec_run *r, mono now, mono *next)
 {
@@ -133,6 +140,8 @@ static void attend(struct executor *x, struct exec_run *r, mono now, mono *next)
         exec_watch_check_misfit(r, now, next);
         exec_watch_check_registry(x, r, now, next);
         look(x, r);
+        if (is_over(r) && !r->said_over)
+            exec_leases_say_over(x, r);
         struct plan_step s = exec_plan(&r->plan, &x->settings->limits, now);
         if (s.action == PLAN_WAIT)
             exec_sooner(next, s.until);

@@ -79,7 +79,7 @@ _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAI
                    RESOLUTION_WORKER_SHUTDOWN == 7 && RESOLUTION_INTERMITTENT_TASK == 8 &&
                    RESOLUTION_MALFORMED_PAYLOAD == 9 && RESOLUTION_RESOURCE_UNAVAILABLE == 10 &&
                    RESOLUTION_INTERNAL_ERROR == 11 && RESOLUTION_SUPERSEDED == 12 &&
-                   RESOLUTION_WAIT == 13,
+                   RESOLUTION_WAIT == 13 && RESOLUTION_GANG == 14,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&

@@ -105,6 +105,7 @@ void slot_begin(struct slot *s)
     must(s->state == SLOT_FREE && !s->execution);
     s->ending = ENDING_NONE;
     s->kill_at = (mono){0};
+    s->taken_away = false;
     s->state = SLOT_RUNNING;
     s->lease_end = when_after(w->now, s->job.lease);
     s->renew_at = renew_after(w->now, s->job.lease);
@@ -141,7 +142,9 @@ static span time_limit(const struct slot *s)
 static void conclude(struct slot *s)
 {
     bool timeout = s->ending == ENDING_TIMEOUT;
-    if (s->ending == ENDING_LOST) {
+    if (s->ending == ENDING_LOST && s->taken_away) {
+        begin_report(s, SOURCE_RELEASE); /* it has ended: its gang may wait for that */
+    } else if (s->ending == ENDING_LOST) {
         set_free(s);
     } else if (!timeout && s->execution->succeeded) {
         begin_report(s, SOURCE_SUCCESS);
@@ -209,6 +212,7 @@ static void renewed(struct slot *s, const struct source_answer *a)
         s->tries = 0;
         execution_news_taken(s->execution);
     } else if (a->result == CALL_GONE) {
+        s->taken_away = true;
         lose_running(s, "its run is over for the server; ending the command");
     } else {
         s->renew_at = when_after(w->now, worker_backoff(w, s->tries++));
@@ -266,7 +270,9 @@ static void report_taken(struct slot *s, struct str answer)
 static void reported(struct slot *s, const struct source_answer *a)
 {
     struct worker *w = s->worker;
-    if (a->result == CALL_DONE) {
+    if (s->ending == ENDING_LOST) {
+        set_free(s); /* whatever is said to that */
+    } else if (a->result == CALL_DONE) {
         report_taken(s, a->body);
     } else if (a->result == CALL_GONE) {
         lose(s, s->tries ? "its run was over when it was reported; an earlier try may have arrived"

@@ -44,6 +44,7 @@ struct slot {
     struct source_job job;
     mono lease_end, renew_at;
     mono limit_at;               /* when the time of the run is over; 0: never */
+    bool taken_away;             /* by the server, which said so */
     mono kill_at;                /* when KILL follows TERM; ns == 0: never */
     struct execution *execution; /* NULL: the work could not be started */
     enum slot_call calling;

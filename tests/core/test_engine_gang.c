@@ -48,6 +48,14 @@ static uint64_t token_of(const struct rig *r, struct id id)
     return 0;
 }
 
+/* Its worker says that a run has ended which was taken from it. */
+static void ended(struct rig *r, struct id id, uint64_t token)
+{
+    struct job job;
+    assert_ok(engine_terminated(r->e, r->now, (struct run_ref){id, token},
+                                rig_read(r, id)->state.runs - 1, &r->strings, &job));
+}
+
 /* --- handing out --- */
 
 static void an_incomplete_gang_is_not_handed_out(void **state)
@@ -187,6 +195,7 @@ static void room_on_a_node_that_one_member_avoids_is_for_the_others(void **state
     struct taker *t = rig_stream_on(r, "n2", NULL, 2);
     rig_turn(r);
     rig_fail_with(r, a, &evicted_from_n2);
+    ended(r, b, token_of(r, b));
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     rig_clear(r);
     t = rig_stream_on(r, "n2", "q", 2);
@@ -208,6 +217,8 @@ static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
     struct taker *t = rig_stream_on(r, "n2", NULL, 3);
     rig_turn(r);
     rig_fail_with(r, a, &evicted_from_n2);
+    ended(r, b, token_of(r, b));
+    ended(r, c, token_of(r, c));
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     rig_stream(r, "any", NULL, 1);
     rig_stream_on(r, "n1", "q", 1);
@@ -335,13 +346,17 @@ static void one_that_is_retried_takes_the_others_along(void **state)
     for (int i = 0; i < 3; i++) {
         const struct job *j = rig_read(r, all[i]);
         assert_int_equal(j->state.status, STATUS_SCHEDULED);
-        assert_int_equal(j->state.ready_at.ms, r->now.ms + 10 * SECOND);
+        /* Their workers may go on for half a minute, for all that is known. */
+        assert_int_equal(j->state.ready_at.ms, r->now.ms + (i == 1 ? 10 : 30) * SECOND);
         assert_int_equal(j->state.extras.gang_generation, 1);
-        assert_int_equal(j->state.attempts, i == 1); /* counted once */
+        assert_int_equal(j->state.attempts, 1); /* counted once, for all of them */
         assert_int_equal(j->gang_active, 0);
         assert_int_equal(rig_run(r, all[i], 0)->outcome, i == 1 ? OUTCOME_FAILED : OUTCOME_GANG);
     }
+    uint64_t other = token_of(r, a);
     assert_code(engine_succeed(r->e, r->now, (struct run_ref){c, stale}), ERR_STALE_GANG);
+    assert_int_equal(rig_read(r, c)->state.ready_at.ms, r->now.ms + 10 * SECOND); /* it has ended */
+    assert_code(engine_release(r->e, r->now, (struct run_ref){a, other}, STR("")), ERR_STALE_GANG);
     rig_clear(r);
     rig_turn_after(r, 10 * SECOND);
     rig_assert_got(r, a, b, c);
@@ -352,42 +367,60 @@ static void one_that_is_retried_takes_the_others_along(void **state)
     assert_int_equal(rig_read(r, a)->gang_active, 2);
 }
 
-/* A retry that no longer needs to wait for the end of a preempted run is a retry of all members. */
-static void the_others_come_forward_with_one_whose_old_run_has_ended(void **state)
+static struct failure_report preempted(struct rig *r, struct id id, int64_t grace_s)
+{
+    return (struct failure_report){.ref = {id, token_of(r, id)},
+                                   .failure = {.condition = CONDITION_PREEMPTED, .run_time = {-1}},
+                                   .retry_at = INSTANT_NONE,
+                                   .grace = {grace_s * SECOND}};
+}
+
+static void each_old_run_has_a_grace_of_its_own(void **state)
 {
     R;
-    struct id a = add(r, 4), b = add(r, 4), c = add(r, 4), put_off = add(r, 4);
-    rig_stream(r, "w", "q", 10);
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_claim(r, "w", "q", 3, (span){0});
     rig_turn(r);
-    const struct patch later = {.set = PATCH_READY_AT,
-                                .ready_at = instant_add(r->now, (span){90 * SECOND})};
+    const struct failure_report first = preempted(r, a, 5), second = preempted(r, b, 40);
+    uint64_t silent = token_of(r, c);
     struct job job;
-    assert_ok(engine_patch(r->e, r->now, put_off, &later, &r->strings, &job));
-    const struct failure_report report = {
-        .ref = {b, token_of(r, b)},
-        .failure = {.condition = CONDITION_PREEMPTED, .run_time = {-1}},
-        .retry_at = INSTANT_NONE,
-        .grace = {60 * SECOND}};
-    assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
-    const struct id all[] = {a, b, c};
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(rig_read(r, all[i])->state.ready_at.ms, r->now.ms + 60 * SECOND);
-    rig_turn_after(r, SECOND);
-    assert_ok(engine_terminated(r->e, r->now, report.ref, 0, &r->strings, &job));
+    instant begin = r->now;
+    assert_ok(engine_fail(r->e, r->now, &first, &r->strings, &job));
+    instant lease_end = instant_add(begin, RIG_LEASE);
+    assert_int_equal(rig_read(r, a)->state.ready_at.ms, begin.ms + 10 * SECOND); /* the backoff */
+    assert_int_equal(rig_read(r, b)->state.ready_at.ms, lease_end.ms);
+    assert_int_equal(rig_read(r, c)->state.ready_at.ms, lease_end.ms);
+    assert_ok(engine_fail(r->e, r->now, &second, &r->strings, &job));
+    assert_int_equal(job.state.ready_at.ms, begin.ms + 40 * SECOND);
+    assert_int_equal(job.state.attempts, 1);
+    assert_true(engine_is_repeated(r->e, r->now, second.ref, OUTCOME_FAILED, &r->strings, &job));
     rig_restart(r);
-    for (int i = 0; i < 3; i++) { /* the rest of the backoff of 10 s */
-        assert_int_equal(rig_read(r, all[i])->state.ready_at.ms, r->now.ms + 9 * SECOND);
-        assert_int_equal(rig_status(r, all[i]), STATUS_SCHEDULED);
-    }
-    assert_int_equal(rig_read(r, put_off)->state.ready_at.ms, later.ready_at.ms);
-    rig_stream(r, "w", "q", 10);
+    ended(r, c, silent);
+    assert_int_equal(rig_read(r, c)->state.ready_at.ms, begin.ms + 10 * SECOND);
     rig_clear(r);
-    rig_turn_after(r, 9 * SECOND);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(rig_status(r, all[i]), STATUS_READY);
+    rig_stream(r, "w", "q", 10);
+    rig_turn_after(r, 39 * SECOND);
     assert_int_equal(r->got_count, 0);
-    rig_turn_after(r, 80 * SECOND);
-    rig_assert_got(r, a, b, c, put_off);
+    rig_turn_after(r, SECOND);
+    rig_assert_got(r, a, b, c);
+}
+
+static void a_gang_has_one_account_of_retries(void **state)
+{
+    R;
+    r->settings.retry.limit = 2;
+    rig_restart(r);
+    const struct id all[] = {add(r, 3), add(r, 3), add(r, 3)};
+    rig_stream(r, "w", "q", 3);
+    for (int i = 0; i < 3; i++) { /* another one fails each time */
+        rig_clear(r);
+        rig_turn_after(r, 60 * SECOND);
+        assert_int_equal(r->got_count, 3);
+        rig_fail(r, all[i]);
+        assert_int_equal(rig_read(r, all[i])->state.attempts, i + 1);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rig_status(r, all[i]), STATUS_DEAD);
 }
 
 static void one_that_has_ended_is_not_waited_for(void **state)
@@ -399,7 +432,7 @@ static void one_that_has_ended_is_not_waited_for(void **state)
     rig_succeed(r, a);
     rig_fail(r, b);
     rig_clear(r);
-    rig_turn_after(r, 10 * SECOND);
+    rig_turn_after(r, 30 * SECOND);
     rig_assert_got(r, b, c);
     rig_restart(r);
     rig_stream(r, "w", "q", 10);
@@ -409,18 +442,44 @@ static void one_that_has_ended_is_not_waited_for(void **state)
     assert_int_equal(generation(r, b), 2);
 }
 
-static void one_that_is_dead_leaves_the_others_alone(void **state)
+static void with_one_that_is_dead_all_of_it_is(void **state)
 {
     R;
     r->settings.retry.limit = 0;
     rig_restart(r);
+    struct id done = add(r, 4), a = add(r, 4), b = add(r, 4), late = add(r, 4);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    rig_succeed(r, done);
+    assert_int_equal(rig_fail(r, a).state.status, STATUS_DEAD);
+    assert_int_equal(rig_status(r, done), STATUS_GONE); /* completed, and not kept */
+    const struct id mates[] = {b, late};
+    for (int i = 0; i < 2; i++) {
+        const struct job *j = rig_read(r, mates[i]);
+        assert_int_equal(j->state.status, STATUS_DEAD);
+        assert_int_equal(j->state.resolution, RESOLUTION_GANG);
+        assert_int_equal(rig_run(r, mates[i], 0)->outcome, OUTCOME_GANG);
+        assert_int_equal(rig_run(r, mates[i], 0)->failure.culprit, CULPRIT_GANG);
+    }
+    rig_restart(r);
+    assert_int_equal(rig_status(r, b), STATUS_DEAD);
+}
+
+/* Whoever reports first. */
+static void the_most_final_word_of_a_generation_counts(void **state)
+{
+    R;
     struct id a = add(r, 2), b = add(r, 2);
     rig_stream(r, "w", "q", 10);
     rig_turn(r);
-    assert_int_equal(rig_fail(r, a).state.status, STATUS_DEAD);
-    assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
-    assert_int_equal(generation(r, b), 0);
-    rig_succeed(r, b);
+    struct failure_report final = preempted(r, b, 0);
+    final.kill = true;
+    rig_fail(r, a);
+    assert_int_equal(rig_status(r, a), STATUS_SCHEDULED);
+    struct job job;
+    assert_ok(engine_fail(r->e, r->now, &final, &r->strings, &job));
+    assert_int_equal(job.state.status, STATUS_DEAD);
+    assert_int_equal(rig_read(r, a)->state.resolution, RESOLUTION_GANG);
 }
 
 static void a_lost_stream_begins_one_generation_however_many_it_held(void **state)
@@ -434,11 +493,13 @@ static void a_lost_stream_begins_one_generation_however_many_it_held(void **stat
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     engine_check(r->e);
     const struct id all[] = {a, b, c};
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rig_status(r, all[i]), STATUS_READY);
+    for (int i = 0; i < 3; i++) { /* of the claim's run nobody knows that it has ended */
+        assert_int_equal(rig_status(r, all[i]), i < 2 ? STATUS_READY : STATUS_SCHEDULED);
         assert_int_equal(generation(r, all[i]), 1);
         assert_int_equal(rig_read(r, all[i])->state.attempts, 0);
     }
+    ended(r, c, token_of(r, c));
+    assert_int_equal(rig_status(r, c), STATUS_READY);
 }
 
 static void a_lease_that_runs_out_takes_the_others_along(void **state)
@@ -455,7 +516,7 @@ static void a_lease_that_runs_out_takes_the_others_along(void **state)
     assert_int_equal(generation(r, b), 1);
     assert_int_equal(r->got_count, 0); /* one place is not enough */
     rig_stream(r, "y", "q", 1);
-    rig_turn(r);
+    rig_turn_after(r, 30 * SECOND);
     rig_assert_got(r, a, b);
 }
 
@@ -471,10 +532,11 @@ static void a_crash_under_streams_and_claims_is_one_generation(void **state)
     rig_turn(r);
     const struct id all[] = {a, b, c};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(rig_status(r, all[i]), STATUS_READY);
+        assert_int_equal(rig_status(r, all[i]), i < 2 ? STATUS_READY : STATUS_SCHEDULED);
         assert_int_equal(generation(r, all[i]), 1);
     }
     assert_code(engine_succeed(r->e, r->now, (struct run_ref){c, claimed}), ERR_STALE_GANG);
+    assert_int_equal(rig_status(r, c), STATUS_READY);
     rig_clear(r);
     rig_stream(r, "w", "q", 3);
     rig_turn(r);
@@ -584,9 +646,11 @@ int main(void)
         GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),
         GANG_TEST(one_token_of_the_rate_does_for_a_gang),
         GANG_TEST(one_that_is_retried_takes_the_others_along),
-        GANG_TEST(the_others_come_forward_with_one_whose_old_run_has_ended),
+        GANG_TEST(each_old_run_has_a_grace_of_its_own),
+        GANG_TEST(a_gang_has_one_account_of_retries),
         GANG_TEST(one_that_has_ended_is_not_waited_for),
-        GANG_TEST(one_that_is_dead_leaves_the_others_alone),
+        GANG_TEST(with_one_that_is_dead_all_of_it_is),
+        GANG_TEST(the_most_final_word_of_a_generation_counts),
         GANG_TEST(a_lost_stream_begins_one_generation_however_many_it_held),
         GANG_TEST(a_lease_that_runs_out_takes_the_others_along),
         GANG_TEST(a_crash_under_streams_and_claims_is_one_generation),

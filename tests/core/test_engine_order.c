@@ -296,6 +296,16 @@ static void those_whose_key_was_full_come_back_to_their_place(void **state)
     assert_next(r, "q", young);
 }
 
+/* The run of its mate, which is taken from it, has ended as well. */
+static void fail_beside(struct rig *r, struct id id, struct id mate)
+{
+    struct run_ref ref = rig_ref(r, mate);
+    struct job job;
+    fail_it(r, id, NULL);
+    assert_ok(
+        engine_terminated(r->e, r->now, ref, rig_read(r, mate)->state.runs - 1, &r->strings, &job));
+}
+
 static void a_gang_of_which_one_was_granted_a_retry_comes_first(void **state)
 {
     R;
@@ -314,7 +324,7 @@ static void a_gang_of_which_one_was_granted_a_retry_comes_first(void **state)
     rig_assert_got(r, a, b);
     assert_ok(engine_release(r->e, r->now, rig_ref(r, old), (struct str){0}));
     assert_ok(engine_release(r->e, r->now, rig_ref(r, other), (struct str){0}));
-    fail_it(r, a, NULL);
+    fail_beside(r, a, b);
     rig_clear(r);
     rig_claim(r, "c", "q", 2, (span){0});
     rig_turn(r);
@@ -331,10 +341,12 @@ static void a_gang_that_is_tried_again_for_another_reason_goes_by_age(void **sta
     struct id a = rig_add_spec(r, &spec), b = rig_add_spec(r, &spec);
     rig_stream(r, "w", "q", 2);
     rig_turn(r);
-    fail_it(r, a, NULL);
+    fail_beside(r, a, b);
+    rig_turn(r);
     assert_int_equal(rig_status(r, a), STATUS_IN_FLIGHT); /* again */
     r->policy = NULL;
-    fail_it(r, b, NULL);
+    fail_beside(r, b, a);
+    rig_turn(r);
     assert_int_equal(rig_status(r, a), STATUS_IN_FLIGHT);
     assert_int_equal(rig_read(r, a)->state.extras.granted, 0);
     assert_int_equal(rig_read(r, b)->state.extras.granted, 0);

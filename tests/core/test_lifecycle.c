@@ -36,9 +36,11 @@ static const struct {
     {EVENT_RETURN, {[STATUS_IN_FLIGHT] = TO(READY)}},
     {EVENT_EXHAUST, {[STATUS_IN_FLIGHT] = TO(DEAD)}},
     {EVENT_POISON, {[STATUS_IN_FLIGHT] = TO(DEAD)}},
-    /* It ends without its worker: only one that has not ended can. */
     {EVENT_ABANDON,
-     {[STATUS_BLOCKED] = TO(DEAD), [STATUS_SCHEDULED] = TO(DEAD), [STATUS_READY] = TO(DEAD)}},
+     {[STATUS_BLOCKED] = TO(DEAD),
+      [STATUS_SCHEDULED] = TO(DEAD),
+      [STATUS_READY] = TO(DEAD),
+      [STATUS_IN_FLIGHT] = TO(DEAD)}}, /* with its gang */
     {EVENT_CANCEL,
      {[STATUS_BLOCKED] = TO(DEAD),
       [STATUS_SCHEDULED] = TO(DEAD),

@@ -242,7 +242,7 @@ describe('a job that waits for its time', () => {
         const answer = await explain(server, id);
         assert.equal(answer.earliest_at, job.ready_at);
         if (job.status === 'scheduled')
-            assert.match(answer.summary, /or earlier if its preempted run is reported/);
+            assert.match(answer.summary, /or earlier if its old run, which may still go on, is reported/);
         else
             assert.deepEqual(kinds(answer), ['no_worker']);
     });

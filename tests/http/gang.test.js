@@ -92,12 +92,18 @@ describe('a gang', () => {
         for (const job of [a, b, c]) {
             const now = await server.job(job.id);
             assert.deepEqual(now.gang, { ...gang, generation: 1, members: 3, active: 0 });
-            assert.equal(now.attempts, job === b ? 1 : 0);
+            assert.equal(now.attempts, 1, 'a gang has one account');
             assert.deepEqual(await outcomes(server, job.id),
                 [job === b ? 'failed' : 'gang-retried']);
         }
         const [run] = await server.runs(a.id);
         assert.match(run.reason, /another member of its gang is retried$/);
+        // Nobody knows yet that the runs of the others have ended: their workers say so, too late or not.
+        assert.deepEqual(await claim(server, queue, 9), []);
+        assert.match((await server.get(`/jobs/${c.id}/explain`)).json.summary, /its old run, which may still go on/);
+        const failed = await server.post(`/jobs/${c.id}/failure`, { token: c.token, message: 'as well' });
+        assert.equal(failed.status, 200, failed.text);
+        assert.match(failed.json.reason, /another member of its gang is retried; it failed as well; it has ended$/);
         for (const [verb, body] of [['success', {}], ['renew', {}], ['release', {}],
             ['failure', { message: 'm' }]]) {
             const late = await server.post(`/jobs/${a.id}/${verb}`, { token: a.token, ...body });
@@ -117,6 +123,22 @@ describe('a gang', () => {
         }
     });
 
+    it('is_dead_with_the_first_of_it_that_is', async () => {
+        const queue = queueName(), gang = newGang(3);
+        await enqueue(server, queue, gang, 3, { retention: { dead_ms: 60000 } });
+        const [a, b, c] = await claim(server, queue, 3);
+        await server.post(`/jobs/${a.id}/success`, { token: a.token });
+        const res = await server.post(`/jobs/${b.id}/failure`, { token: b.token, message: 'm', kill: true });
+        assert.equal(res.status, 200, res.text);
+        const mate = await server.job(c.id);
+        assert.deepEqual([mate.status, mate.resolution], ['dead', 'gang-dead']);
+        assert.match(mate.reason, new RegExp(`^dead: ${b.id}, another member of its gang '${gang.id}', is: dead`));
+        const [run] = await server.runs(c.id);
+        assert.deepEqual([run.outcome, run.culprit], ['gang-retried', 'gang']);
+        const list = await server.get(`/jobs?queue=${queue}&resolution=gang-dead`);
+        assert.deepEqual(list.json.jobs.map((job) => job.id), [c.id]);
+    });
+
     it('whose_stream_breaks_is_tried_again_as_a_whole', async () => {
         const queue = queueName();
         const ids = await enqueue(server, queue, newGang(3), 3);
@@ -124,7 +146,9 @@ describe('a gang', () => {
         const [claimed] = await claim(server, queue, 1, { wait_ms: 30000 });
         await stream.nextIds(2);
         stream.close();
-        await until(async () => (await server.job(claimed.id)).status === 'ready', 'it is back');
+        await until(async () => (await server.job(claimed.id)).status === 'scheduled', 'it is back');
+        await server.post(`/jobs/${claimed.id}/terminated`, { token: claimed.token, run: 0 });
+        assert.equal((await server.job(claimed.id)).status, 'ready');
         assert.deepEqual(await outcomes(server, claimed.id), ['gang-retried']);
         const again = await claim(server, queue, 3);
         assert.deepEqual(idsOf(again), ids.sort());
