@@ -181,7 +181,8 @@ struct err engine_fail_recalled(struct engine *e, instant now, const struct fail
         return *stale;
     struct failure failure = r->failure;
     struct verdict v = judge(e, now, r, job, &failure, a);
-    engine_set_reported(&job->state.extras, r->ref.token, OUTCOME_FAILED);
+    engine_set_reported(&job->state.extras, r->ref.token,
+                        r->exception ? r->exception : OUTCOME_FAILED);
     if (v.retry) {
         wait_on(e, now, &v, job, a);
         return err_none();

@@ -527,8 +527,7 @@ void engine_gang_taken(struct engine *e, struct id id);
  * gang, as its next generation. Completes the state to be stored. */
 void engine_gang_back(struct engine *e, instant now, struct id id, struct job_state *s);
 /* The same for another member, whose run the gang has ended. */
-void engine_gang_recalled(struct engine *e, instant now, const struct live *l,
-                          struct job_state *s);
+void engine_gang_recalled(struct engine *e, instant now, const struct live *l, struct job_state *s);
 /* To be called before a member is dead, other than by a command: so are all of its gang. */
 NODISCARD struct err engine_gang_fall(struct engine *e, instant now, struct id id, struct str why);
 /* To be called when a member may run on any node again. */
