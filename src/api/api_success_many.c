@@ -69,7 +69,7 @@ static void add_bad(struct success_list *l, struct arena *a, struct str text)
 static struct err read_id(struct json_cursor *c, struct arena *a, struct success_list *l)
 {
     struct str text;
-    struct run_ref run = {0};
+    struct run_ref run = {.listed = true};
     TRY(field_text(c, a, &text));
     if (id_parse(text, &run.id).code == ERR_OK)
         add_run(l, a, run);

@@ -147,6 +147,7 @@ struct run_ref {
     bool by_index;
     uint32_t index;    /* iff by_index */
     bool vouched;      /* the front end knows who holds the run: it needs no token */
+    bool listed;       /* by its id in a list that has no place for tokens */
     struct str worker; /* that reports, or empty */
 };
 

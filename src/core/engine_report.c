@@ -33,12 +33,13 @@ static bool is_named(struct run_ref ref, const struct live *l)
 
 /* A claim hands out a token, so a report without one may be of anybody's run. The worker of a
  * stream may be one that knows no tokens: what is reported without one while it has the job is
- * taken for its word, unless the report names another worker. */
+ * taken for its word, unless the report names another worker. So is a job in a list of ids as long
+ * as it is in its first run: there is no other that could be meant. */
 static struct err check_reporter(struct run_ref ref, const struct live *l, const char *job)
 {
     if (ref.token || ref.vouched)
         return err_none();
-    if (!l->taker)
+    if (!l->taker && !(ref.listed && l->run == 0))
         return err_make(ERR_RUN_TOKEN,
                         "job %.25s is leased: a report of its run needs the token that the answer "
                         "to its claim has as 'token'",

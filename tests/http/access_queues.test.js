@@ -347,10 +347,8 @@ describe('a worker', () => {
         const bulk = await as('two').post('/jobs/success', { ids: [id, jobs[1].id] });
         assert.equal(bulk.status, 422);
         assert.deepEqual(bulk.json.not_found.sort(), [id, jobs[1].id].sort());
-        assert.equal((await as('one').post('/jobs/success', { ids: [jobs[1].id] })).status, 422);
         assert.equal((await as('one').post(`/jobs/${id}/success`, { token })).status, 204);
-        assert.equal((await as('one').post('/jobs/success', { jobs: [jobs[1]].map((j) => ({ id: j.id, token: j.token })) }))
-            .status, 204);
+        assert.equal((await as('one').post('/jobs/success', { ids: [jobs[1].id] })).status, 204, 'its first run');
         assert.equal((await as('admin').post(`/jobs/${jobs[2].id}/success`, { token: jobs[2].token })).status, 204,
             'who may change jobs anyway');
     });

@@ -182,10 +182,25 @@ describe('many successes', () => {
         assert.deepEqual(again.json.not_found, [a.id]);
     });
 
-    it('need_the_tokens_of_claimed_runs_and_say_so', async () => {
+    it('take_the_first_runs_of_jobs_by_their_ids_alone', async () => {
         const [a, b, c] = await claimMany(3);
+        assert.equal((await server.post('/jobs/success', { ids: [a.id, b.id] })).status, 204);
+        await server.post(`/jobs/${c.id}/release`, { token: c.token });
+        const [again] = await server.claim({ queues: [(await server.job(c.id)).queue], count: 1 });
+        assert.equal(again.id, c.id);
+        const late = await server.post('/jobs/success', { ids: [c.id] }); // of the first run, it may be
+        assert.deepEqual([late.status, late.json.not_found], [422, [c.id]]);
+        assert.deepEqual(late.json.jobs.map((job) => job.code), ['run_token_required']);
+    });
+
+    it('need_the_tokens_of_later_claimed_runs_and_say_so', async () => {
+        const first = await claimMany(3);
+        for (const { id, token } of first)
+            await server.post(`/jobs/${id}/release`, { token });
+        const { queue } = await server.job(first[0].id);
+        const [a, b, c] = (await server.claim({ queues: [queue], count: 3 })).map(({ id, token }) => ({ id, token }));
         const wrong = { id: b.id, token: c.token };
-        const res = await server.post('/jobs/success', { ids: [a.id], jobs: [wrong, { ...c, run: 0 }] });
+        const res = await server.post('/jobs/success', { ids: [a.id], jobs: [wrong, { ...c, run: 1 }] });
         assertError(res, 422, 'unprocessable', /1 reports lack the token .*"jobs"/);
         assert.deepEqual(res.json.not_found, [a.id, b.id]);
         assert.deepEqual(res.json.jobs.map((job) => [job.id, job.code]),
@@ -193,7 +208,7 @@ describe('many successes', () => {
         assert.match(res.json.jobs[0].error, /the answer to its claim has as 'token'/);
         for (const { id } of [a, b])
             assert.equal((await server.job(id)).status, 'in_flight');
-        assertError(await server.post('/jobs/success', { jobs: [{ id: a.id, run: 0 }] }), 422, 'unprocessable');
+        assertError(await server.post('/jobs/success', { jobs: [{ id: a.id, run: 1 }] }), 422, 'unprocessable');
         assertError(await server.get(`/jobs/${c.id}`), 404, 'not_found');
         assert.equal((await server.post('/jobs/success', { jobs: [a, b] })).status, 204);
     });
