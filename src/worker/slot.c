@@ -141,18 +141,18 @@ static span time_limit(const struct slot *s)
 
 static void conclude(struct slot *s)
 {
-    bool timeout = s->ending == ENDING_TIMEOUT;
-    if (s->ending == ENDING_LOST && s->taken_away) {
-        begin_report(s, SOURCE_RELEASE); /* it has ended: its gang may wait for that */
-    } else if (s->ending == ENDING_LOST) {
+    bool timeout = s->ending == ENDING_TIMEOUT, lost = s->ending == ENDING_LOST;
+    bool cut = timeout || lost; /* what it said counts no more */
+    if (lost && !s->taken_away) {
         set_free(s);
-    } else if (!timeout && s->execution->succeeded) {
+    } else if (!cut && s->execution->succeeded) {
         begin_report(s, SOURCE_SUCCESS);
-    } else if (!timeout && s->execution->returned) {
+    } else if (!cut && s->execution->returned) {
         execution_giving_back(s->execution, when_now(), &s->members);
         begin_report(s, SOURCE_RELEASE);
-    } else if (s->ending == ENDING_STOP && !s->execution->decided) {
-        begin_report(s, SOURCE_RELEASE);
+    } else if (lost || (s->ending == ENDING_STOP && !s->execution->decided)) {
+        begin_report(
+            s, SOURCE_RELEASE); /* of a run that was taken away: it has ended, its gang may wait */
     } else {
         execution_failure(s->execution, timeout ? time_limit(s) : (span){0}, &s->members);
         begin_report(s, SOURCE_FAILURE);
