@@ -48,11 +48,56 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
     t->lease = lease;
     t->queues = queues;
     t->place = s->quiet ? 0 : node_some(s);
-    if (!s->quiet && sim_chance(s, 40)) {
+    if (!s->quiet && sim_chance(s, s->profile.repeats ? 90 : 40)) {
         t->key = t->serial + 1;
         s->repeat = (struct mrepeat){t->key, queues, t->place, count, lease};
     }
     send_claim(s, slot, t, wait);
+}
+
+/* The newest run of the job, if the claim with this key got it and it is certainly live. */
+static struct mrun *live_run(const struct sim *s, const struct mjob *m, uint64_t key)
+{
+    struct mrun *r = m->run_count ? &m->runs[m->run_count - 1] : NULL;
+    return r && r->key == key && ledger_live(m, r, s->now) == YES ? r : NULL;
+}
+
+static bool is_unspoken(const struct mjob *m, const struct mrun *r)
+{
+    return !r->spoken && !instant_is_set(m->blind_renewal);
+}
+
+static void speak_of_one(struct sim *s, uint64_t key)
+{
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        struct mjob *m = s->ledger.jobs[i];
+        const struct mrun *r = live_run(s, m, key);
+        if (r && is_unspoken(m, r)) {
+            client_renew(s, m, r->token);
+            return;
+        }
+    }
+}
+
+static void want_again(struct sim *s, const struct ticket *t)
+{
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        struct mrun *r = live_run(s, s->ledger.jobs[i], t->key);
+        if (r && is_unspoken(s->ledger.jobs[i], r))
+            r->wanted = t->serial;
+    }
+}
+
+/* A claim that is repeated gets each run of which nothing was said. */
+void client_claimed_again(const struct ticket *t)
+{
+    const struct sim *s = t->sim;
+    for (size_t i = 0; t->again && !t->canceled && i < s->ledger.count; i++) {
+        const struct mjob *m = s->ledger.jobs[i];
+        const struct mrun *r = live_run(s, m, t->key);
+        PROMISE(!r || r->wanted != t->serial || !is_unspoken(m, r), "I3",
+                "#%lu: job %lu was not handed out again", t->serial, m->serial);
+    }
 }
 
 /* As its worker does when it has no answer; the answer may yet come, or have come. */
@@ -67,6 +112,9 @@ static void claim_again(struct sim *s, unsigned slot, span wait)
     t->key = r->key;
     t->again = true;
     note_repeated(s, t);
+    if (s->profile.repeats && sim_chance(s, 50))
+        speak_of_one(s, r->key);
+    want_again(s, t);
     send_claim(s, slot, t, wait);
 }
 
@@ -98,11 +146,12 @@ void client_touch_claim(struct sim *s)
         return;
     }
     span wait = {sim_chance(s, 40) ? 0 : (int64_t)sim_draw(s, 20000)};
-    if (s->repeat.key && sim_chance(s, 20)) {
+    if (s->repeat.key && sim_chance(s, s->profile.repeats ? 60 : 20)) {
         claim_again(s, slot, wait);
         return;
     }
-    span lease = {1 + (int64_t)sim_draw(s, sim_chance(s, 50) ? 500 : 60000)};
+    bool brief = sim_chance(s, 50) && !s->profile.repeats;
+    span lease = {1 + (int64_t)sim_draw(s, brief ? 500 : 60000)};
     client_claim(s, slot, sim_some_queues(s), 1 + (uint32_t)sim_draw(s, 5), lease, wait);
 }
 
@@ -168,6 +217,7 @@ void client_handed(struct ticket *t, const struct handout *h)
                 ledger_live(m, run, t->at) != NO,
             "I3", "#%lu: run %u of job %lu is not to be handed out again", t->serial, h->run,
             m->serial);
+    run->wanted = 0;
     run->lease_end = h->lease_end;
     if (run->renewals == 0 && m->blind_renewal.ms < t->at.ms)
         run->lease_min = h->lease_end;

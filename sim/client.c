@@ -131,7 +131,7 @@ static void renew_as_many(struct ticket *t, struct run_ref ref)
     s->calling = false;
 }
 
-static void renew(struct sim *s, struct mjob *m, uint64_t token)
+void client_renew(struct sim *s, struct mjob *m, uint64_t token)
 {
     struct ticket *t = ticket_new(s, CMD_RENEW, 1);
     ticket_about(t, 0, m, token);
@@ -172,7 +172,7 @@ static void report_something(struct sim *s)
         return;
     case 4:
     case 5:
-        renew(s, m, token);
+        client_renew(s, m, token);
         return;
     default:
         report(s, CMD_SUCCEED, m, token);
@@ -524,6 +524,10 @@ void client_step(struct sim *s)
     }
     if (s->profile.bulks && sim_chance(s, 3)) {
         bulk_step(s);
+        return;
+    }
+    if (s->profile.repeats && sim_chance(s, 25)) {
+        client_touch_claim(s);
         return;
     }
     uint64_t choice = sim_draw(s, 100);

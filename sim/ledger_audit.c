@@ -150,8 +150,8 @@ static void check_charges(const struct ledger *l, const struct mjob *m, const st
             continue;
         PROMISE(!is_uncharged(run) || !known->confirmed || instant_is_set(l->lost_at), "CHARGE",
                 "job %lu: run %u was confirmed and is not charged", m->serial, run->index);
-        PROMISE(is_uncharged(run) || known->spoken || m->blind_renewal.ms || m->rerun_ever ||
-                    row >= (limit ? limit : UNCONFIRMED_MAX),
+        PROMISE(is_uncharged(run) || known->spoken || instant_is_set(m->blind_renewal) ||
+                    m->rerun_ever || row >= (limit ? limit : UNCONFIRMED_MAX),
                 "CHARGE", "job %lu: run %u was never confirmed and is charged", m->serial,
                 run->index);
     }

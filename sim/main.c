@@ -36,6 +36,11 @@
  * large: these make it common. By the seed, so that every run of a few has all of them. */
 static void sharpen(struct profile *p, uint64_t seed)
 {
+    if (seed % 8 == 1) {
+        p->repeats = true;
+        p->gangs = p->crons = p->deadlines = p->limits = false;
+        p->queues = 1;
+    }
     if (seed % 8 == 3) {
         p->limits = p->narrow = true;
         p->crons = p->gangs = false;

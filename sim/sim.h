@@ -35,6 +35,7 @@ struct profile {
     bool crons;              /* jobs are created by ticks; then nobody removes many at once */
     bool groups;             /* jobs that belong together */
     bool gangs;              /* jobs that are handed out together */
+    bool repeats;            /* claims are sent again, as if their answers were lost */
     bool limits;             /* queues that are paused or limited */
     bool budgets;            /* jobs that draw on budgets */
     bool deps;               /* jobs that wait for others */
@@ -230,6 +231,10 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
 /* After a claim was answered: the job is handed over. */
 void client_handed(struct ticket *t, const struct handout *h);
 void client_claim_over(struct sim *s, const struct ticket *t);
+/* After it has been answered with what it was handed. */
+void client_claimed_again(const struct ticket *t);
+/* Renews the lease of a run; 0: without its token. */
+void client_renew(struct sim *s, struct mjob *m, uint64_t token);
 /* Makes a claim, or sometimes cancels one. */
 void client_touch_claim(struct sim *s);
 /* Claims that very job, naming the index of its next run or its live one, or another index. */

@@ -378,6 +378,7 @@ static void judge_claim(struct ticket *t, const struct reply *r)
         PROMISE(t->again || is_ordered(r, i), "ORDER", "#%lu: jobs of one claim are out of order",
                 t->serial);
     }
+    client_claimed_again(t);
 }
 
 static void judge(struct ticket *t, const struct reply *r)
