@@ -185,11 +185,14 @@ static void judge_again(struct ticket *t, const struct handout *h)
 {
     struct sim *s = t->sim;
     const struct mjob *m = t->jobs[0];
-    const struct mrun *run = ledger_run(m, h->token);
+    struct mrun *run = ledger_run(m, h->token);
     PROMISE(h->job.state.status == STATUS_IN_FLIGHT && h->job.state.runs == h->run + 1, "I3",
             "#%lu: job %lu was handed out in a wrong state", t->serial, m->serial);
     if (!run) {
         handed_late(s, h);
+        run = ledger_run(m, h->token);
+        if (run)
+            run->adopted = true;
         return;
     }
     PROMISE(!run->stream && run->index == h->run && ledger_live(m, run, t->at) != NO, "I3",
@@ -213,7 +216,7 @@ void client_handed(struct ticket *t, const struct handout *h)
         m->runs[m->run_count - 1].key = t->key;
         return;
     }
-    PROMISE(run->key == t->key && !run->confirmed && run->index == h->run &&
+    PROMISE((run->key == t->key || run->adopted) && !run->confirmed && run->index == h->run &&
                 ledger_live(m, run, t->at) != NO,
             "I3", "#%lu: run %u of job %lu is not to be handed out again", t->serial, h->run,
             m->serial);

@@ -211,17 +211,21 @@ static void claim_some_job(struct sim *s)
 
 /* --- removals and reads --- */
 
-static void remove_one(struct sim *s)
+void client_remove(struct sim *s, struct mjob *m)
 {
-    struct mjob *m = some_job(s);
-    if (!m)
-        return;
     struct ticket *t = ticket_new(s, CMD_REMOVE, 1);
     ticket_about(t, 0, m, 0);
     m->removals++;
     m->may_vanish = true;
     struct command c = {.id = m->id};
     ticket_submit(t, &c);
+}
+
+static void remove_one(struct sim *s)
+{
+    struct mjob *m = some_job(s);
+    if (m)
+        client_remove(s, m);
 }
 
 static bool is_swept(const struct mjob *m, unsigned queue, unsigned type)

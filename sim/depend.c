@@ -21,6 +21,31 @@ static struct mjob *some_earlier(struct sim *s)
     return NULL;
 }
 
+static bool is_kept_dead(const struct mjob *m)
+{
+    return m->ended_seq && m->ended == STATUS_DEAD && !m->gone_seq && !m->never;
+}
+
+/* One that is dead and may be purged while it is looked up. */
+static struct mjob *some_dead(const struct sim *s)
+{
+    struct mjob *found = NULL;
+    for (size_t i = 0; i < s->ledger.count; i++)
+        if (is_kept_dead(s->ledger.jobs[i]))
+            found = s->ledger.jobs[i];
+    return found;
+}
+
+void depend_take_away(struct sim *s, const struct some_deps *deps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (unsigned n = 0; n < deps[i].count; n++)
+            if (deps[i].jobs[n] && is_kept_dead(deps[i].jobs[n])) {
+                client_remove(s, deps[i].jobs[n]);
+                return;
+            }
+}
+
 void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
                  struct some_deps *d)
 {
@@ -37,7 +62,8 @@ void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t 
             d->earlier[d->count] = place;
             id = depend_earlier((uint32_t)place);
         } else {
-            struct mjob *m = some_earlier(s);
+            struct mjob *m = s->settings.depend_slice && sim_chance(s, 30) ? some_dead(s) : NULL;
+            m = m ? m : some_earlier(s);
             if (!m)
                 continue;
             d->jobs[d->count] = m;

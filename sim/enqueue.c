@@ -205,6 +205,8 @@ void client_enqueue(struct sim *s)
     expect_later(t, count);
     struct command c = {.enqueue = {specs, count}};
     ticket_submit(t, &c);
+    if (looked && s->profile.deps && sim_chance(s, 40))
+        depend_take_away(s, deps, count);
 }
 
 bool client_enqueue_keys(struct sim *s, enum unique scope)

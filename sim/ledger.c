@@ -474,8 +474,9 @@ static void check_handout(const struct ledger *l, const struct mjob *m, const st
             "job %lu was handed out before its time", m->serial);
     PROMISE(st->forgiven == m->forgiven || ledger_is_foggy(m), "RERUN",
             "job %lu: %u attempts are forgiven", m->serial, st->forgiven);
+    /* Of a gang the limit of the member counts that failed. */
     PROMISE(st->attempts - st->forgiven <= (uint64_t)limit_of(l, m) || was_told_when(m) ||
-                ledger_limit_is_open(l, m),
+                ledger_limit_is_open(l, m) || m->gang,
             "RETRY", "job %lu was tried again after %u failures", m->serial, st->attempts);
     if (s)
         PROMISE(!instant_is_set(h->lease_end), "LEASE", "job %lu of a stream has a lease",

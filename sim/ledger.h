@@ -113,6 +113,7 @@ struct mrun {
     unsigned node;
     unsigned renewals; /* requested and not answered yet */
     bool spoken;       /* its holder may have said something of it */
+    bool adopted;      /* the first that was heard of it was that a worker has it */
     uint64_t wanted;   /* the newest claim that must get it again, as far as was known; or 0 */
     bool confirmed;    /* it has, as was acknowledged */
     bool end_asked;    /* something that may have ended it was requested */

@@ -235,6 +235,7 @@ void client_claim_over(struct sim *s, const struct ticket *t);
 void client_claimed_again(const struct ticket *t);
 /* Renews the lease of a run; 0: without its token. */
 void client_renew(struct sim *s, struct mjob *m, uint64_t token);
+void client_remove(struct sim *s, struct mjob *m);
 /* Makes a claim, or sometimes cancels one. */
 void client_touch_claim(struct sim *s);
 /* Claims that very job, naming the index of its next run or its live one, or another index. */
@@ -361,6 +362,8 @@ struct some_deps {
 void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
                  struct some_deps *d);
 void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const struct some_deps *d);
+/* Deletes one that these jobs depend on and that is dead, while it may be being looked up. */
+void depend_take_away(struct sim *s, const struct some_deps *deps, size_t count);
 
 /* --- alias.c --- */
 /* Gives a new job an alias, maybe. */
