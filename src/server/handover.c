@@ -85,12 +85,36 @@ static const char *program(char path[PATH_MAX])
     return n > 0 && access(path, X_OK) == 0 ? path : link;
 }
 
+static volatile sig_atomic_t told_to_stop;
+
+static void note_stop(int number)
+{
+    (void)number;
+    told_to_stop = 1;
+}
+
+void handover_note_stops(void)
+{
+    const struct sigaction note = {.sa_handler = note_stop};
+    sigaction(SIGTERM, &note, NULL);
+    sigaction(SIGINT, &note, NULL);
+}
+
+bool handover_is_stopped(void)
+{
+    return told_to_stop;
+}
+
 void handover_go(const struct handover *h)
 {
     struct buf text = {0};
     char value[64], path[PATH_MAX];
     sigset_t none;
     snprintf(value, sizeof value, "%d,%d,%" PRId64, h->primary, h->admin, h->rest_ms);
+    signal(SIGTERM, SIG_DFL); /* from here on that ends it at once: nobody would look */
+    signal(SIGINT, SIG_DFL);
+    if (told_to_stop)
+        raise(SIGTERM);
     char **argv = arguments(&text);
     setenv(VARIABLE, value, 1);
     if (h->primary)

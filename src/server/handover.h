@@ -32,6 +32,9 @@ struct handover {
 struct handover handover_take(void);
 /* Whether this process goes on after another. */
 bool handover_happened(const struct handover *h);
+/* From now on SIGTERM and SIGINT are only noted. */
+void handover_note_stops(void);
+bool handover_is_stopped(void);
 /* Begins anew, with the same arguments and environment. Returns only if that fails; the log says
  * why. */
 void handover_go(const struct handover *h);

@@ -560,6 +560,21 @@ static void run(struct server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
+/* Gives the jobs to another server, and begins anew as a standby. Returns if it is told to stop
+ * meanwhile: what the loop has caught and not looked at would be forgotten with this process. */
+static void leave(struct server *s)
+{
+    handover_note_stops();
+    uv_run(&s->loop, UV_RUN_NOWAIT); /* what it has caught before */
+    if (!s->leaving || s->code != 0)
+        return;
+    cluster_release(s->cluster);
+    if (handover_is_stopped())
+        return;
+    handover_go(&s->handover);
+    s->code = 74;
+}
+
 int serve_main(int argc, char **argv)
 {
     /* One loop thread and one commit thread: more arenas only scatter memory. Blocks of a batch
@@ -591,11 +606,8 @@ int serve_main(int argc, char **argv)
     } else {
         run(&s);
     }
-    if (err.code == ERR_OK && s.leaving && s.code == 0) {
-        cluster_release(s.cluster);
-        handover_go(&s.handover);
-        s.code = 74;
-    }
+    if (err.code == ERR_OK && s.leaving && s.code == 0)
+        leave(&s);
     close_all(&s);
     if (err.code == ERR_OK)
         log_info("stopped");

@@ -320,6 +320,25 @@ describe('with a standby of PostgreSQL that is away', () => {
   });
 });
 
+describe('an owner that leaves the jobs', () => {
+  let all;
+  before(async () => { all = await together(2, { args: LEASE }); });
+  after(() => all?.stop());
+
+  it('ends if it is told to, when its loop has ended and it has not begun anew', async () => {
+    const [owner, standby] = all.members;
+    await standby.until('standby');
+    const told = new Promise((done) => owner.child.stderr.on('data', () => {
+      if (/connections are closed/.test(owner.stderr) && owner.child.kill('SIGTERM')) done();
+    }));
+    owner.ask('POST', '/servers/step-down').catch(() => {}); // it may end with the connection
+    await told;
+    const end = await owner.ended;
+    assert.ok(end.code === 0 || end.signal === 'SIGTERM', JSON.stringify(end));
+    await standby.until('owner');
+  });
+});
+
 describe('PostgreSQL that has lost commits', () => {
   let all, followed;
   const events = async (m, since) => (await m.ask('GET', `/events?follow=false&since=${since}`)).text.trim()
