@@ -110,9 +110,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str raw;
     must(json_skip(&c, &raw).code == ERR_OK);
     must(read_all(raw, skip_value).code == ERR_OK);
-    struct json_cursor again = json_open(raw);
+    struct json_cursor again = json_open(raw), sound = json_open_sound(text);
     struct str raw2;
     must(json_skip(&again, &raw2).code == ERR_OK && str_eq(raw, raw2));
+    must(json_skip(&sound, &raw2).code == ERR_OK && raw2.at == raw.at && raw2.len == raw.len);
+    must(json_close(&sound).code == ERR_OK);
     check_one_line(raw);
     return 0;
 }

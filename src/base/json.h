@@ -48,6 +48,7 @@ struct json_cursor {
     size_t pos;
     unsigned depth;
     bool first;          /* no member or element of the innermost container was read yet */
+    bool sound;          /* the whole text was validated before: json_skip looks for ends alone */
     const void *context; /* for readers, of whoever opened it; NULL: none */
     uint32_t unknown;    /* members that a reader passed over, as it counts them */
 };
@@ -62,6 +63,15 @@ struct json_string {
 static inline struct json_cursor json_open(struct str text)
 {
     return (struct json_cursor){.text = text.at ? text : STR(""), .first = true};
+}
+
+/* For a text that json_skip and json_close have passed, or that was stored after they had: values
+ * that nobody looks into are passed at many times the speed. */
+static inline struct json_cursor json_open_sound(struct str text)
+{
+    struct json_cursor c = json_open(text);
+    c.sound = true;
+    return c;
 }
 
 /* Succeeds iff only white space is left. Every container must have been left. */

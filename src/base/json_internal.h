@@ -66,4 +66,28 @@ static inline const char *json_plain_end(const char *p, const char *end)
     return p;
 }
 
+/* The first quote or bracket of [p, end). */
+static inline const char *json_mark(const char *p, const char *end)
+{
+#ifdef __SSE2__
+    const __m128i quote = _mm_set1_epi8('"');
+    const __m128i lower = _mm_set1_epi8(0x20); /* makes a brace of a square bracket */
+    const __m128i open = _mm_set1_epi8('{');
+    const __m128i close = _mm_set1_epi8('}');
+    for (; end - p >= 16; p += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)p);
+        __m128i brace = _mm_or_si128(v, lower);
+        __m128i stop =
+            _mm_or_si128(_mm_cmpeq_epi8(v, quote),
+                         _mm_or_si128(_mm_cmpeq_epi8(brace, open), _mm_cmpeq_epi8(brace, close)));
+        int mask = _mm_movemask_epi8(stop);
+        if (mask)
+            return p + __builtin_ctz((unsigned)mask);
+    }
+#endif
+    while (p < end && *p != '"' && (*p | 0x20) != '{' && (*p | 0x20) != '}')
+        p++;
+    return p;
+}
+
 #endif

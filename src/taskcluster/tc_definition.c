@@ -117,7 +117,7 @@ static const struct field fields[] = {
 
 struct err tc_definition_read(struct str json, struct arena *a, struct tc_definition *d)
 {
-    struct json_cursor c = json_open(json);
+    struct json_cursor c = json_open_sound(json);
     *d = (struct tc_definition){.scheduler_id = STR("-"),
                                 .project_id = STR("none"),
                                 .priority = TC_PRIORITIES - 1,
@@ -318,7 +318,7 @@ void tc_definition_answer(struct buf *b, const struct job *job)
 struct err tc_definition_told(struct str payload, struct arena *a, struct tc_texts *routes,
                               struct str *tags)
 {
-    struct json_cursor c = json_open(payload);
+    struct json_cursor c = json_open_sound(payload);
     struct json_string name;
     bool more, has_routes = false, has_tags = false;
     TRY(json_enter_object(&c));
@@ -370,7 +370,7 @@ bool tc_head_read(const struct job *job, struct arena *a, struct tc_head *h)
 {
     struct str *const members[] = {&h->task_queue_id, &h->provisioner_id, &h->worker_type,
                                    &h->scheduler_id,  &h->project_id,     &h->task_group_id};
-    struct json_cursor c = json_open(job->payload);
+    struct json_cursor c = json_open_sound(job->payload);
     struct json_string raw;
     bool more;
     *h = (struct tc_head){0};

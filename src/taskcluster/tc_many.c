@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "taskcluster/tc_many.h"
 
-#define WINDOW    8                 /* tasks that are read at a time */
-#define BYTES_MAX ((size_t)8 << 20) /* a page with more ends */
+/* The tasks that are read at a time: more while they are small, one where one alone takes as long
+ * as the loop has for all. */
+#define READ_MAX   8
+#define READ_BYTES ((size_t)1 << 20)
+#define BYTES_MAX  ((size_t)8 << 20) /* a page with more ends */
 
 struct reading {
     struct tc_call *call;
     struct tc_many many;
     size_t asked, answered;
+    size_t window; /* how many are read now at most */
+    size_t bytes;  /* of their payloads */
     struct err err;
     struct buf out;
 };
@@ -27,6 +32,7 @@ static void finish(struct reading *r)
 static void add(struct reading *r, const struct reply *reply)
 {
     struct tc_task t;
+    r->bytes += reply->jobs[0].payload.len;
     if (!tc_task_of(reply, r->call->arena, &t))
         return;
     if (r->out.len)
@@ -53,10 +59,15 @@ static void on_read(void *ctx, const struct reply *reply)
 
 static void ask(struct reading *r)
 {
-    size_t end = r->asked + WINDOW < r->many.count ? r->asked + WINDOW : r->many.count;
     size_t from = r->asked;
-    r->asked = end;
-    for (size_t i = from; i < end; i++) {
+    size_t left = r->many.count - from;
+    if (r->bytes > READ_BYTES)
+        r->window = 1;
+    else if (r->window < READ_MAX)
+        r->window *= 2;
+    r->bytes = 0;
+    r->asked = from + (r->window < left ? r->window : left);
+    for (size_t i = from; i < r->asked; i++) {
         const struct tc_ref *ref = &r->many.refs[i];
         struct command cmd = {.kind = CMD_READ,
                               .alias = ref->task_id,
@@ -72,6 +83,7 @@ void tc_many_read(struct tc_call *c, const struct tc_many *m)
     struct reading *r = ARENA_NEW(c->arena, struct reading);
     r->call = c;
     r->many = *m;
+    r->bytes = READ_BYTES + 1; /* the first may be large */
     if (m->count == 0)
         finish(r);
     else

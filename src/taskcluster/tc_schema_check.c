@@ -356,7 +356,8 @@ static void check_value(struct check *k, const struct schema *n, const struct pl
 bool tc_schemas_check(const struct tc_schemas *s, const char *name, struct str json,
                       struct arena *a, struct buf *problems)
 {
-    struct check k = {.c = json_open(json), .arena = a, .problems = problems, .steps = STEPS_MAX};
+    struct check k = {
+        .c = json_open_sound(json), .arena = a, .problems = problems, .steps = STEPS_MAX};
     check_value(&k, tc_schemas_root(s, str_from(name)), &(struct place){0});
     if (k.count > PROBLEMS_MAX)
         buf_print(problems, "\n  * and %d more", k.count - PROBLEMS_MAX);

@@ -586,6 +586,43 @@ static void the_raw_span_of_a_skipped_value_is_exact(void **state)
     }
 }
 
+/* What stands behind shows whether the end was found or passed. */
+static void a_sound_text_is_passed_by_its_quotes_and_brackets(void **state)
+{
+    (void)state;
+    static const char *const values[] = {
+        "\"\"",
+        "\"\\\\\"",
+        "\"\\\"]\"",
+        "\"0123456789abcde\\\"]\"",
+        "\"0123456789abcdef\\\\\"",
+        "\"0123456789abcdef\\\\\\\"}{[]\"",
+        "\"\\\"0123456789abcdef\\\"\\\"01234567890123456789012345678\\u0022\"",
+        "-1.5e3",
+        "12",
+        "null",
+        "[]",
+        "{ }",
+        "[[[1, 2],[{\"a]\":[\"}\"]}]] ]",
+        "{\"a\":1,\"0123456789 0123456789\" : [true , false],\"c\":\"]]]]]]]]]]]]]]]]]\"}",
+        "[0.5,12,34 ,5,\"x\",6]",
+    };
+    for (size_t i = 0; i < COUNT(values); i++) {
+        for (const char *const *tail = (const char *[]){"", " ", ",\"]\"]", "]", "}", NULL}; *tail;
+             tail++) {
+            struct buf b = {0};
+            buf_print(&b, "%s%s", values[i], *tail);
+            struct json_cursor c = json_open(buf_view(&b)), sound = json_open_sound(buf_view(&b));
+            struct str raw, again;
+            assert_ok(json_skip(&c, &raw));
+            assert_ok(json_skip(&sound, &again));
+            assert_int_equal(raw.len, strlen(values[i]));
+            assert_true(str_eq(raw, again) && c.pos == sound.pos);
+            buf_fini(&b);
+        }
+    }
+}
+
 static void a_member_is_found_by_its_name_and_the_last_of_several(void **state)
 {
     (void)state;
@@ -617,6 +654,7 @@ int main(void)
         cmocka_unit_test(peek_names_the_type_of_the_next_value),
         cmocka_unit_test(another_type_is_refused_with_both_types_named),
         cmocka_unit_test(the_raw_span_of_a_skipped_value_is_exact),
+        cmocka_unit_test(a_sound_text_is_passed_by_its_quotes_and_brackets),
         cmocka_unit_test(a_member_is_found_by_its_name_and_the_last_of_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
