@@ -32,6 +32,10 @@ RESERVED = r",*?\[\]{}\\\u0000-\u001f\u007f"
 # Lists in one text, whose empty items are as absent.
 LISTS = {"names": f"[^{RESERVED}]+", "ids": "[0-9a-z]{25}", "texts": "[^,]+"}
 
+# An object that has no other members. Generators of clients make a class of its own of
+# additionalProperties, and lose nulls beside it; they pass over this.
+CLOSED = {"unevaluatedProperties": False}
+
 faults = []
 
 
@@ -130,7 +134,9 @@ def schema_of_type(text):
     kinds = kind.split(",")
     if not set(kinds) <= BASIC:
         faults.append(f"what type is '{text}'?")
-    schema = {"type": kinds if len(kinds) > 1 else kind}
+    if len(kinds) > 1 and not limit:
+        return {"anyOf": [{"type": one} for one in kinds]}
+    schema = {"type": kind}
     if not limit:
         return schema
     if words := re.fullmatch(r"\((.*)\)", limit):
@@ -180,7 +186,7 @@ def schema_of_body(body, where):
     if required := [f["name"] for f in body["fields"] if f.get("required")]:
         schema["required"] = required
     if body.get("closed"):
-        schema["additionalProperties"] = False
+        schema |= CLOSED
     if "rules" in body:
         schema |= conditions(body["rules"])
     return schema
@@ -210,7 +216,7 @@ def schema_of_shape(shape):
         faults.append(f"a member twice: {[row['name'] for row in shape['rows']]}")
     if required := [row["name"] for row in shape["rows"] if row.get("required")]:
         schema["required"] = required
-    return schema | {"additionalProperties": False}
+    return schema | CLOSED
 
 
 def parameter(given, route, examples):
@@ -262,7 +268,7 @@ def responses(answers):
 
 
 def operation(route, examples, used):
-    out = {"operationId": route["id"], "summary": route["summary"]}
+    out = {"tags": [], "operationId": route["id"], "summary": route["summary"]}
     if "more" in route:
         out["description"] = route["more"]
     # Roles, for a scheme of tokens: those with the right that the operation needs.
@@ -284,6 +290,19 @@ def operation(route, examples, used):
     return out
 
 
+def walk(node, where=""):
+    """Every object of the document, and where it is."""
+    if isinstance(node, dict):
+        if not where.endswith("/properties"):  # which are names, not keywords
+            yield node, where
+        for key, value in node.items():
+            if key not in ("example", "examples"):
+                yield from walk(value, f"{where}/{key}")
+    if isinstance(node, list):
+        for i, item in enumerate(node):
+            yield from walk(item, f"{where}/{i}")
+
+
 def references(node):
     if isinstance(node, dict):
         if isinstance(node.get("$ref"), str):
@@ -295,7 +314,7 @@ def references(node):
 
 
 # What requests and answers may say differently of the same members.
-SAID = {"description", "additionalProperties", "maxItems", "minItems", "pattern", "format", "if",
+SAID = {"description", *CLOSED, "maxItems", "minItems", "pattern", "format", "if",
         "then", *sum(LIMITS.values(), ())}
 
 
@@ -325,8 +344,75 @@ def add_schemas(tables, schemas):
         schemas[body["name"]] = schema
 
 
+# --- what generators of clients can read ---
+
+def kinds_of(schema):
+    kinds = schema.get("type", [])
+    return set(kinds if isinstance(kinds, list) else [kinds])
+
+
+def inline_scalars_or_null(document, schemas):
+    """Of a named scalar or null they make a class without a value: its limits are repeated."""
+    for node, _ in walk(document):
+        rest = [one for one in node.get("oneOf", []) if one != {"type": "null"}]
+        if len(rest) != 1 or len(node["oneOf"]) == 1 or "$ref" not in rest[0]:
+            continue
+        named = schemas.get(rest[0]["$ref"].split("/")[-1], {})
+        if len(kinds_of(named)) == 1 and not kinds_of(named) & {"object", "array"} and "enum" not in named:
+            about = node.get("description")
+            node.clear()
+            node |= described(or_null(named), about)
+
+
+def check_readable(node, where):
+    members = node.get("properties") if isinstance(node.get("properties"), dict) else {}
+    kinds = kinds_of(node) - {"null"}
+    if "object" in kinds and "null" in kinds_of(node) and members:
+        faults.append(f"{where}: an object with members, or null: give its table a name")
+    if len(kinds) > 1:
+        faults.append(f"{where}: several types in one list")
+    if isinstance(node.get("enum"), list):
+        words = [str(word).lower() for word in node["enum"] if word is not None]
+        if len(words) > len(set(words)):
+            faults.append(f"{where}: words that differ in case alone")
+
+
+def check_names(schemas):
+    """They derive names from these: of constructors, and of the type of a member."""
+    for name, schema in schemas.items():
+        if name.startswith("New") and name[3:] in schemas:
+            faults.append(f"{name}: a generated {name[3:]} has a constructor of that name")
+        for member, value in schema.get("properties", {}).items():
+            words = re.split("[^A-Za-z0-9]+", member)
+            made = name + "".join(word[:1].upper() + word[1:] for word in words)
+            if made in schemas and {"properties", "enum", "oneOf", "anyOf"} & set(value):
+                faults.append(f"{made}: a generated {name} has a type of that name for {member}")
+
+
+def check_generators(document, schemas):
+    for node, where in walk(document):
+        check_readable(node, where)
+    check_names(schemas)
+
+
+def add_tags(document, tags, paths):
+    """tags: the names of the operations of each."""
+    tag_of = {name: tag for tag, names in tags.items() for name in names}
+    if len(tag_of) < sum(map(len, tags.values())):
+        faults.append("docs/openapi.base.json: an operation has two tags")
+    if list(tags) != [tag["name"] for tag in document["tags"]]:
+        faults.append("docs/openapi.base.json: tags and operations name different tags")
+    for one in (one for item in paths.values() for one in item.values()):
+        if one["operationId"] in tag_of:
+            one["tags"] = [tag_of.pop(one["operationId"])]
+        else:
+            faults.append(f"{one['operationId']}: has no tag in docs/openapi.base.json")
+    for name in tag_of:
+        faults.append(f"docs/openapi.base.json: a tag of {name}, which is no operation")
+
+
 def build(tables, base):
-    examples = base.pop("examples")
+    examples, tags = base.pop("examples"), base.pop("operations")
     if "paths" in base:
         faults.append("docs/openapi.base.json: paths come from the table of endpoints")
     used, paths = set(), {}
@@ -344,6 +430,9 @@ def build(tables, base):
         if key == "components":
             document["paths"] = paths
         document[key] = value
+    add_tags(document, tags, paths)
+    inline_scalars_or_null(document, base["components"]["schemas"])
+    check_generators(document, base["components"]["schemas"])
     for ref in sorted(set(references(document))):
         _, _, kind, name = ref.split("/")
         if name not in base["components"].get(kind, {}):

@@ -29,7 +29,7 @@ TABLE_OF = {
     "outcome": "outcome",
     "exception": "outcome",
     "condition": "condition",
-    "FailureCondition": "condition",
+    "MatchedCondition": "condition",
     "culprit": "culprit",
     "Culprit": "culprit",
     "decided_by": "decided_by",
@@ -121,7 +121,7 @@ def check_openapi(document):
             faults.append(f"{where}: of which table? Say so in tools/vocabulary.py")
             continue
         seen.add(TABLE_OF[owner])
-        if re.search("/requestBody/|/schemas/(Failure|NewReport)/", path):  # what clients do not say
+        if re.search("/requestBody/|/schemas/(Failure|ReportInput)/", path):  # what clients do not say
             words = words | NOT_SAID.get(owner, set())
         compare(where, words, TABLE_OF[owner])
     for table in sorted(set(tables) - seen):

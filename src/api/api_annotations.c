@@ -111,7 +111,7 @@ static const struct field annotations_table[] = {
     {"armadaproject.io/gangCardinality", false, read_gang_size, 0, true,
      "string /^0*([1-9][0-9]{0,2}|1000)$/: as the cardinality in gang"},
 };
-const struct api_body api_annotations_body = {.name = "NewAnnotations",
+const struct api_body api_annotations_body = {.name = "AnnotationsInput",
                                               API_FIELDS(annotations_table),
                                               .rules = "armadaproject.io/gangId needs "
                                                        "armadaproject.io/gangCardinality; "

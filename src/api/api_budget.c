@@ -172,7 +172,8 @@ static const struct field strategy_table[] = {
     {"duration_ms", false, read_duration, 0, .doc = DURATION, .most = RATE_PER_MAX_MS},
     {"burst", false, read_burst, 0, .doc = BURST, .most = BUDGET_TOKENS_MAX},
 };
-const struct api_body api_strategy_body = {.name = "NewBudgetStrategy", API_FIELDS(strategy_table)};
+const struct api_body api_strategy_body = {.name = "BudgetStrategyInput",
+                                           API_FIELDS(strategy_table)};
 
 static const struct field strategy_patch_table[] = {
     {"type", false, read_type, 0, .doc = "string (while_in_flight|time_based)"},
@@ -194,10 +195,10 @@ const struct api_body api_strategy_patch_body = {.name = "BudgetStrategyPatch",
 
 static const struct field budget_table[] = {
     {"allocation", true, read_allocation, 0, .doc = TOKENS, .most = BUDGET_TOKENS_MAX},
-    {"strategy", true, mark_strategy, 0, .doc = "NewBudgetStrategy"},
+    {"strategy", true, mark_strategy, 0, .doc = "BudgetStrategyInput"},
     OF_AN_ANSWER,
 };
-const struct api_body api_budget_body = {.name = "NewBudget", API_FIELDS(budget_table)};
+const struct api_body api_budget_body = {.name = "BudgetInput", API_FIELDS(budget_table)};
 
 static const struct field budget_patch_table[] = {
     {"allocation", false, read_allocation, 0, .doc = TOKENS, .most = BUDGET_TOKENS_MAX},
@@ -248,9 +249,9 @@ static struct err mark_create(struct json_cursor *c, struct arena *a, void *out)
 static const struct field binding_table[] = {
     {"key", true, read_key, 0, .doc = "string 1..$", .most = BUDGET_KEY_MAX},
     {"cost", false, read_cost, 0, true, "integer 1..$: tokens; by default 1", BUDGET_TOKENS_MAX},
-    {"create_with", false, mark_create, 0, true, "NewBudget: what it is unless it is there"},
+    {"create_with", false, mark_create, 0, true, "BudgetInput: what it is unless it is there"},
 };
-const struct api_body api_binding_body = {.name = "NewBudgetBinding", API_FIELDS(binding_table)};
+const struct api_body api_binding_body = {.name = "BudgetBindingInput", API_FIELDS(binding_table)};
 
 static struct err read_create(bool strict, struct binding_fields *f, struct arena *arena,
                               struct budget_create *create)

@@ -92,7 +92,7 @@ static const struct field entry_table[] = {
     {"next_enqueue_at", false, pass_over, 0, .doc = "any: likewise"},
     {"last_enqueue_at", false, pass_over, 0, .doc = "any: likewise"},
 };
-const struct api_body api_cron_entry_body = {.name = "NewCronEntry", API_FIELDS(entry_table)};
+const struct api_body api_cron_entry_body = {.name = "CronEntryInput", API_FIELDS(entry_table)};
 
 static struct err check_template(const struct enqueue *job)
 {
@@ -131,8 +131,8 @@ static const struct field group_table[] = {
     {"paused", false, read_switch, offsetof(struct group_body, paused), true, "boolean"},
     {"timezone", false, read_zone, offsetof(struct group_body, zone), true,
      "string 1.. @timezone: of the entries that name none"},
-    {"entries", true, field_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[..$]",
-     .most = CRON_GROUP_ENTRIES_MAX},
+    {"entries", true, field_part, offsetof(struct group_body, entries),
+     .doc = "CronEntryInput[..$]", .most = CRON_GROUP_ENTRIES_MAX},
     {"name", false, pass_over, 0, .doc = "any: the path names the group"},
     OF_AN_ANSWER,
 };

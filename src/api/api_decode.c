@@ -335,19 +335,19 @@ static const struct field job_table[] = {
     {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true, "integer 0..$",
      JOB_RETRY_LIMIT_MAX},
     {"backoff", false, field_part, PART(backoff), true, "Backoff"},
-    {"retention", false, field_part, PART(retention), true, "NewRetention"},
+    {"retention", false, field_part, PART(retention), true, "RetentionInput"},
     {"unique_key", false, read_unique_key, SPEC(unique_key), true, "string 1..$",
      JOB_UNIQUE_KEY_MAX},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true,
      "string (queued|active|exists)"},
     {"batch", false, field_part, PART(batch), true, "Batch"},
-    {"resources", false, field_part, PART(resources), true, "NewResources"},
-    {"gang", false, field_part, PART(gang), true, "NewGang"},
+    {"resources", false, field_part, PART(resources), true, "ResourcesInput"},
+    {"gang", false, field_part, PART(gang), true, "GangInput"},
     {"budgets", false, field_part, PART(budgets), true,
-     "NewBudgetBinding[..$]: what it draws on which", BUDGET_BINDINGS_MAX},
+     "BudgetBindingInput[..$]: what it draws on which", BUDGET_BINDINGS_MAX},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true,
      "name 1..255[..$]", API_POLICIES_MAX},
-    {"annotations", false, field_part, PART(annotations), true, "NewAnnotations"},
+    {"annotations", false, field_part, PART(annotations), true, "AnnotationsInput"},
     {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true,
      "string 1..$", JOB_CONCURRENCY_KEY_MAX},
     {"alias", false, read_alias, SPEC(options.alias), true, "name 1..$", JOB_NAME_MAX},
@@ -383,7 +383,7 @@ static const struct field job_table[] = {
     "unique_while needs unique_key; tracestate needs traceparent; group_owner needs group; "       \
     "gang excludes concurrency_key batch unique_key; batch excludes alias deadline group "         \
     "unique_key"
-const struct api_body api_job_body = {.name = "NewJob",
+const struct api_body api_job_body = {.name = "JobInput",
                                       API_FIELDS(job_table),
                                       .rules =
                                           JOB_RULES "; depends_on excludes batch; batch off hold"};
@@ -419,7 +419,7 @@ static const struct field retention_table[] = {
      "integer 0.."},
     {"dead_ms", false, field_span, offsetof(struct enqueue, dead_retention), true, "integer 0.."},
 };
-const struct api_body api_retention_body = {.name = "NewRetention",
+const struct api_body api_retention_body = {.name = "RetentionInput",
                                             API_FIELDS(retention_table),
                                             .doc = "object: how long an ended job is kept"};
 
@@ -439,14 +439,14 @@ static const struct field gang_table[] = {
     {"cardinality", true, read_cardinality, offsetof(struct job_options, gang_size),
      .doc = "integer 1..$", .most = JOB_GANG_MAX},
 };
-const struct api_body api_gang_body = {.name = "NewGang", API_FIELDS(gang_table)};
+const struct api_body api_gang_body = {.name = "GangInput", API_FIELDS(gang_table)};
 
 static const struct field resources_table[] = {
     {"memory", false, read_quantity, offsetof(struct job_options, memory), true, "Quantity"},
     {"cpu", false, read_cpu, offsetof(struct job_options, cpu), true, "CpuQuantity"},
 };
 const struct api_body api_resources_body = {
-    .name = "NewResources", API_FIELDS(resources_table), .doc = "object: what a run needs"};
+    .name = "ResourcesInput", API_FIELDS(resources_table), .doc = "object: what a run needs"};
 
 struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct curve *out)

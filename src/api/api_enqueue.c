@@ -226,7 +226,7 @@ static struct err read_jobs(struct json_cursor *c, struct arena *arena, void *ou
 }
 
 static const struct field bulk_table[] = {
-    {"jobs", true, read_jobs, 0, .doc = "NewJob[..$]", .most = ENQUEUE_JOBS_MAX},
+    {"jobs", true, read_jobs, 0, .doc = "JobInput[..$]", .most = ENQUEUE_JOBS_MAX},
 };
 const struct api_body api_bulk_body = {API_FIELDS(bulk_table)};
 

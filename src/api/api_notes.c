@@ -29,7 +29,8 @@ static const struct field progress_table[] = {
     {"event", false, field_bool, offsetof(struct news, progress_event), true,
      "boolean: also as an event, `job_progress`"},
 };
-const struct api_body api_made_progress_body = {.name = "NewProgress", API_FIELDS(progress_table)};
+const struct api_body api_made_progress_body = {.name = "ProgressInput",
+                                                API_FIELDS(progress_table)};
 
 static struct err read_value(struct json_cursor *c, struct str *raw)
 {

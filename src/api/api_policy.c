@@ -14,7 +14,7 @@
 
 const struct api_body api_policy_body = {.doc = "AnyRetryPolicy"};
 const struct api_body api_categories_body = {.doc = "AnyFailureCategories"};
-const struct api_body api_retry_settings_body = {.doc = "NewRetrySettings"};
+const struct api_body api_retry_settings_body = {.doc = "RetrySettingsInput"};
 
 /* --- answers --- */
 

@@ -239,10 +239,10 @@ static void write_new(struct buf *b, const void *changed)
 static const struct shape_member last_members[] = {
     {MEMBER(struct policy_changed, at, "at", ALWAYS, "when")},
     {MEMBER(struct policy_changed, by, "by", OR_NULL, "who asked for it; null: that is not known")},
-    {MEMBER_MADE("old", ALWAYS, "NewRetrySettings", write_old, NULL)},
-    {MEMBER_MADE("new", ALWAYS, "NewRetrySettings", write_new, NULL)},
+    {MEMBER_MADE("old", ALWAYS, "RetrySettingsInput", write_old, NULL)},
+    {MEMBER_MADE("new", ALWAYS, "RetrySettingsInput", write_new, NULL)},
 };
-static const struct shape last_shape = {SHAPE_MEMBERS(last_members)};
+static const struct shape last_shape = {.name = "RetrySettingsChange", SHAPE_MEMBERS(last_members)};
 
 static bool has_last(const void *view)
 {

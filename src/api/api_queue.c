@@ -36,13 +36,13 @@ static const struct shape_member rate_members[] = {
     {MEMBER(struct rate, per, "per_ms", ALWAYS, NULL, .type = "integer 1..")},
     {MEMBER(struct rate, burst, "burst", ALWAYS, NULL, .type = "integer 1..")},
 };
-static const struct shape rate_shape = {SHAPE_MEMBERS(rate_members)};
+static const struct shape rate_shape = {.name = "Rate", SHAPE_MEMBERS(rate_members)};
 
 static const struct shape_member kept_members[] = {
     {MEMBER(struct queue_shown, view.settings.completed_retention, "completed_ms", OR_NULL, NULL)},
     {MEMBER(struct queue_shown, view.settings.dead_retention, "dead_ms", OR_NULL, NULL)},
 };
-static const struct shape kept_shape = {SHAPE_MEMBERS(kept_members)};
+static const struct shape kept_shape = {.name = "RetentionLimits", SHAPE_MEMBERS(kept_members)};
 
 static void write_policies(struct buf *b, const void *names)
 {
@@ -226,11 +226,11 @@ static const struct field queue_table[] = {
      .most = QUEUE_CONCURRENCY_MAX},
     {"concurrency_per_key", false, read_per_key, 0, .doc = "integer 1..$?",
      .most = QUEUE_CONCURRENCY_MAX},
-    {"rate", false, read_rate, 0, .doc = "QueueRate?"},
+    {"rate", false, read_rate, 0, .doc = "RateInput?"},
     {"retry_limit", false, read_retry_limit, 0, .doc = "integer 0..$?",
      .most = JOB_RETRY_LIMIT_MAX},
     {"backoff", false, read_backoff, 0, .doc = "Backoff?"},
-    {"retention", false, read_retention, 0, .doc = "QueueRetention?"},
+    {"retention", false, read_retention, 0, .doc = "RetentionLimitsInput?"},
     {"retry_policies", false, read_policies, 0, .doc = "name 1..255[..$]?",
      .most = API_POLICIES_MAX},
     {"when_no_policy", false, read_no_policy, 0, .doc = "string /^(default|fail)$/?"},
@@ -269,7 +269,7 @@ static const struct field rate_table[] = {
     {"burst", false, read_tokens, offsetof(struct rate, burst), true, "integer 1..$",
      RATE_COUNT_MAX},
 };
-const struct api_body api_rate_body = {.name = "QueueRate", API_FIELDS(rate_table)};
+const struct api_body api_rate_body = {.name = "RateInput", API_FIELDS(rate_table)};
 
 static struct err read_completed(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -291,7 +291,7 @@ static const struct field retention_table[] = {
     {"completed_ms", false, read_completed, 0, .doc = "integer 0..?"},
     {"dead_ms", false, read_dead, 0, .doc = "integer 0..?"},
 };
-const struct api_body api_queue_retention_body = {.name = "QueueRetention",
+const struct api_body api_queue_retention_body = {.name = "RetentionLimitsInput",
                                                   API_FIELDS(retention_table)};
 
 static struct err decode_objects(const struct api *a, struct arena *arena, struct queue_fields *f)

@@ -31,7 +31,7 @@ const struct api_body api_success_body = {API_FIELDS(success_table), .optional =
 static const struct field progress_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, API_TOKEN_DOC},
     {"run", false, api_field_run, BODY(run), true, API_RUN_DOC},
-    {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
+    {"progress", false, field_part, BODY(left.progress), true, "ProgressInput: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
 const struct api_body api_progress_body = {API_FIELDS(progress_table),
@@ -45,7 +45,7 @@ static const struct field release_table[] = {
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"delay_ms", false, field_span, BODY(delay), true,
      "integer 0..: not before so many milliseconds have passed, by the server's clock"},
-    {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
+    {"progress", false, field_part, BODY(left.progress), true, "ProgressInput: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
 const struct api_body api_release_body = {API_FIELDS(release_table), .optional = true,
@@ -347,7 +347,7 @@ static struct err read_evidence(struct json_cursor *c, struct arena *a, void *ou
         {"run", false, api_field_run, REPORT(ref), true, API_RUN_DOC},                             \
         {"progress", false,                                                                        \
          field_part, offsetof(struct failure_body, left.progress),                                 \
-         true,       "NewProgress: how far it is"},                                                \
+         true,       "ProgressInput: how far it is"},                                              \
     {                                                                                              \
         "checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),            \
             .doc = "any: for the next run"                                                         \
@@ -498,7 +498,7 @@ static const struct field renew_table[] = {
     {"run", false, api_field_run, offsetof(struct renew_fields, run), true, API_RUN_DOC},
     {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true, API_LEASE_DOC},
     {"progress", false, field_part, offsetof(struct renew_fields, left.progress), true,
-     "NewProgress: how far it is"},
+     "ProgressInput: how far it is"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left),
      .doc = "any: for the next run"},
 };
@@ -560,7 +560,7 @@ static const struct field any_table[] = {
      "integer 0..: of a release: not before so many milliseconds have passed"},
     {"lease_ms", false, field_span, ANY(lease), true, API_LEASE_DOC},
 };
-const struct api_body api_report_body = {.name = "NewReport", API_FIELDS(any_table)};
+const struct api_body api_report_body = {.name = "ReportInput", API_FIELDS(any_table)};
 _Static_assert(ANY(said) == 0, "the rows of a failure are of its first member");
 
 #define OUTCOME(word, kind, table)                                                                 \

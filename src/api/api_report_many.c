@@ -19,8 +19,8 @@ struct reports_body {
 };
 
 static const struct field reports_table[] = {
-    {"reports", true, field_part, offsetof(struct reports_body, reports), .doc = "NewReport[1..$]",
-     .most = REPORTS_MAX},
+    {"reports", true, field_part, offsetof(struct reports_body, reports),
+     .doc = "ReportInput[1..$]", .most = REPORTS_MAX},
 };
 const struct api_body api_reports_body = {API_FIELDS(reports_table)};
 

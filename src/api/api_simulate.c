@@ -334,7 +334,7 @@ static const struct field body_table[] = {
          "AnyRetryPolicy[..$]: drafts, each of another name; none: what the settings alone change",
      .most = DRAFTS_MAX},
     {"settings", false, field_any, offsetof(struct body, settings), true,
-     "NewRetrySettings: drafts of them"},
+     "RetrySettingsInput: drafts of them"},
     {"queues", false, api_field_names, offsetof(struct body, queues), true, "string[]"},
     {"types", false, api_field_names, offsetof(struct body, types), true, "string[]"},
     {"limit", false, read_limit, offsetof(struct body, limit), true, "integer 1..$", FAILURES_MAX},

@@ -91,7 +91,7 @@ static const struct shape_member made_members[] = {
             "what is sent as Authorization: Bearer; it is "
             "shown here and never again")},
 };
-const struct shape api_token_made_shape = {.name = "NewToken", SHAPE_MEMBERS(made_members)};
+const struct shape api_token_made_shape = {.name = "CreatedToken", SHAPE_MEMBERS(made_members)};
 
 /* --- the body --- */
 
@@ -161,7 +161,7 @@ static const struct field quota_table[] = {
      TOKEN_QUOTA_MAX},
     {QUOTA(keys), "integer 1..$: unique keys and aliases that its jobs hold", TOKEN_QUOTA_MAX},
 };
-const struct api_body api_quota_body = {.name = "NewTokenQuota",
+const struct api_body api_quota_body = {.name = "TokenQuotaInput",
                                         API_FIELDS(quota_table),
                                         .closed = true,
                                         .doc = "object: what a token may have at most"};
@@ -180,7 +180,7 @@ static const struct field token_table[] = {
     {"queues", false, read_patterns, 0, true,
      "string[..$]: patterns of queues, in which * stands for any text; without them all queues",
      RIGHTS_PATTERNS_MAX},
-    {"quota", false, read_quota, SPEC(quota), true, "NewTokenQuota"},
+    {"quota", false, read_quota, SPEC(quota), true, "TokenQuotaInput"},
     {"payloads", false, field_bool, SPEC(payloads), true, "boolean: a viewer is to see payloads"},
     {"name", false, field_text, SPEC(name), true, "string 0..$: for people", TOKEN_NAME_MAX},
     {"expires_at", false, field_instant, SPEC(expires), true,

@@ -111,8 +111,8 @@ static const struct field document_table[] = {
 
 const struct field_table category_document_tables[] = {
     {"AnyFailureCategories",
-     .doc = "NewFailureCategories or ArmadaExecutor: in one of two formats"},
-    {"NewFailureCategories", FIELD_TABLE(document_table)},
+     .doc = "FailureCategoriesInput or ArmadaExecutor: in one of two formats"},
+    {"FailureCategoriesInput", FIELD_TABLE(document_table)},
     {"FailureCategoriesSpec", FIELD_TABLE(spec_table)},
     {"CategoryRule", FIELD_TABLE(rule_table),
      .doc = "object: the category of a failure that all of its matchers hold for"},

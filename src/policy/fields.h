@@ -140,7 +140,7 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
     }
 #define FIELDS_ON_CONDITIONS                                                                       \
     {                                                                                              \
-        "onConditions", false, fields_conditions, 0, .doc = "FailureCondition[]"                   \
+        "onConditions", false, fields_conditions, 0, .doc = "MatchedCondition[]"                   \
     }
 #define FIELDS_ON_CULPRIT                                                                          \
     {                                                                                              \

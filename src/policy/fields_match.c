@@ -232,7 +232,7 @@ struct err fields_pod_events(struct json_cursor *c, struct arena *a, void *rule)
 }
 
 const struct field_table fields_match_tables[] = {
-    {"FailureCondition",
+    {"MatchedCondition",
      .doc = "string (OOMKilled|Evicted|Preempted|DeadlineExceeded|Unschedulable|LeaseExpired)"},
     {"ExitCode", .doc = "integer -2147483648..4294967295"},
     {"ExitCodeMatcher", FIELD_TABLE(exit_codes_table)},

@@ -312,8 +312,8 @@ static struct err read_framed(struct json_cursor *c, struct policy_document *out
 }
 
 const struct field_table policy_document_tables[] = {
-    {"AnyRetryPolicy", .doc = "NewRetryPolicy or ArmadaRetryPolicy: in one of two formats"},
-    {"NewRetryPolicy", FIELD_TABLE(document_table)},
+    {"AnyRetryPolicy", .doc = "RetryPolicyInput or ArmadaRetryPolicy: in one of two formats"},
+    {"RetryPolicyInput", FIELD_TABLE(document_table)},
     {"RetryPolicySpec", FIELD_TABLE(spec_table),
      .doc = "object: rules, or a defaultAction, or both", .rules = "any rules defaultAction"},
     {"PolicyRule", FIELD_TABLE(rule_table),

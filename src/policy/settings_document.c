@@ -93,7 +93,7 @@ static const struct field settings[] = {
 };
 
 const struct field_table settings_document_table = {
-    "NewRetrySettings", FIELD_TABLE(settings), .doc = "object: omitted members stay unchanged"};
+    "RetrySettingsInput", FIELD_TABLE(settings), .doc = "object: omitted members stay unchanged"};
 
 /* A reader for tables: into is a struct policy_change. */
 static struct err read_change(struct json_cursor *c, struct arena *a, void *into)

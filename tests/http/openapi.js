@@ -24,7 +24,7 @@ for (const format of ['jq', 'cron', 'timezone', 'cursor', 'time-span', 'pcre', '
 ajv.addSchema(document, 'api');
 // A server that is not strict passes over what it does not know.
 ajv.addSchema(JSON.parse(JSON.stringify(document, (key, value) =>
-    (key === 'additionalProperties' && value === false ? undefined : value))), 'requests');
+    (key === 'unevaluatedProperties' && value === false ? undefined : value))), 'requests');
 
 // [{method, path, operation, pattern}], fixed paths before those with parameters.
 const operations = Object.entries(document.paths).flatMap(([target, item]) =>

@@ -91,12 +91,61 @@ describe('docs/openapi.json', () => {
                 for (const { $ref: ref } of schema.anyOf ?? [schema]) {
                     const named = document.components.schemas[ref?.split('/').pop()];
                     count++;
-                    if (named?.additionalProperties !== false)
+                    if (named?.unevaluatedProperties !== false)
                         open.push(`${method} ${target} ${status}`);
                 }
             }
         assert.deepEqual(open, []);
         assert.ok(count > 50);
+    });
+
+    // Found by trying each form in openapi-generator, oapi-codegen and openapi-python-client.
+    it('is_of_forms_that_generators_of_clients_read', () => {
+        const { schemas } = document.components;
+        const wrong = [];
+        const types = (schema) => [schema.type ?? []].flat();
+        const visit = (node, where) => {
+            if (typeof node !== 'object' || node === null)
+                return;
+            const members = Object.values(node.properties ?? {});
+            if (types(node).filter((type) => type !== 'null').length > 1)
+                wrong.push(`${where}: several types in one list`);
+            if (types(node).includes('null') && members.length > 0)
+                wrong.push(`${where}: an object with members, or null`);
+            if (node.additionalProperties === false)
+                wrong.push(`${where}: additionalProperties: false`);
+            if (node.oneOf?.some((one) => one.type === 'null'))
+                for (const { $ref: ref } of node.oneOf) {
+                    const named = ref && schemas[ref.split('/').pop()];
+                    if (named && !named.enum && !['object', undefined].includes(named.type))
+                        wrong.push(`${where}: a named ${named.type}, or null`);
+                }
+            for (const [key, value] of Object.entries(node))
+                if (key === 'properties')
+                    Object.entries(value).forEach(([name, member]) => visit(member, `${where}.${name}`));
+                else if (!['example', 'examples', 'enum'].includes(key))
+                    visit(value, `${where}/${key}`);
+        };
+        visit(document.paths, 'paths');
+        for (const [name, schema] of Object.entries(schemas)) {
+            visit(schema, name);
+            if (schemas[name.replace(/^New/, '')] !== schema)
+                wrong.push(`${name}: the name of a constructor`);
+            for (const [member, value] of Object.entries(schema.properties ?? {})) {
+                const made = member.replaceAll(/(?:^|_)(\w)/g, (_, letter) => letter.toUpperCase());
+                if (schemas[name + made] && ['properties', 'enum', 'oneOf', 'anyOf'].some((key) => key in value))
+                    wrong.push(`${name}${made}: the name of the type of a member`);
+            }
+        }
+        assert.deepEqual(wrong, []);
+    });
+
+    it('has_one_tag_of_each_operation', () => {
+        const known = document.tags.map((tag) => tag.name);
+        const used = operations.map(({ operation }) => operation.tags);
+        assert.deepEqual([...new Set(used.flat())].sort(), [...known].sort());
+        assert.ok(used.every((tags) => tags.length === 1));
+        assert.ok(document.tags.every((tag) => tag.description));
     });
 
     it('names_every_parameter_of_a_path', () => {
