@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/landing.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "console/console.h"
@@ -16,20 +14,10 @@ static bool is_here(const char *address)
     return gate_is_loopback(v4 ? address + sizeof mapped - 1 : address);
 }
 
-static bool is_any(const char *host)
-{
-    struct in6_addr v6;
-    return strcmp(host, "0.0.0.0") == 0 ||
-           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
-}
-
 static struct str admin_url(const struct settings *set, const struct listener *l, struct arena *a)
 {
-    char url[320];
-    const char *host = is_any(set->admin_host) ? "127.0.0.1" : set->admin_host;
-    bool bare = strchr(host, ':') && host[0] != '[';
-    snprintf(url, sizeof url, "%s://%s%.255s%s:%d", l->tls ? "https" : "http", bare ? "[" : "",
-             host, bare ? "]" : "", listener_port(l));
+    char url[LISTENER_URL_MAX];
+    listener_url(l, set->admin_host, url);
     return arena_copy(a, str_from(url));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/listener.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,6 +93,21 @@ void listener_reload(struct listener *l, const char *name)
         log_info("SIGHUP: the %s listener has read its certificate again", name);
     else
         log_error("SIGHUP: the %s listener keeps its present certificate: %s", name, err.msg);
+}
+
+static bool is_any(const char *host)
+{
+    struct in6_addr v6;
+    return strcmp(host, "0.0.0.0") == 0 ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
+}
+
+void listener_url(const struct listener *l, const char *host, char url[LISTENER_URL_MAX])
+{
+    const char *here = is_any(host) ? "127.0.0.1" : host;
+    bool bare = strchr(here, ':') && here[0] != '[';
+    snprintf(url, LISTENER_URL_MAX, "%s://%s%.255s%s:%d", l->tls ? "https" : "http",
+             bare ? "[" : "", here, bare ? "]" : "", listener_port(l));
 }
 
 void listener_announce(const struct listener *l, const char *host, const char *api,

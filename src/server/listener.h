@@ -9,6 +9,8 @@
 
 struct io_threads;
 
+#define LISTENER_URL_MAX 320
+
 struct listener {
     struct tls_context *tls; /* NULL: plain */
     /* Neither: it is not open. */
@@ -37,6 +39,9 @@ void listener_close(struct listener *l);
 void listener_free(struct listener *l);
 /* Reads the certificate again, and logs the result. */
 void listener_reload(struct listener *l, const char *name);
+/* Writes the URL by which this machine reaches it: if it listens on all addresses, the loopback's.
+ */
+void listener_url(const struct listener *l, const char *host, char url[LISTENER_URL_MAX]);
 /* Logs and prints where it listens. */
 void listener_announce(const struct listener *l, const char *host, const char *api,
                        const char *suffix);

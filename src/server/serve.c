@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "net/body_memory.h"
+#include "server/greeting.h"
 #include "server/identity_report.h"
 #include "server/landing.h"
 #include "server/logfile.h"
@@ -302,6 +303,9 @@ static void announce_all(const struct server *s)
     listener_announce(&s->admin, s->settings.admin_host, "admin", " (admin)");
     listener_announce(&s->primary, s->settings.host, "primary", "");
     fflush(stdout);
+    if (!handover_happened(&s->handover))
+        greeting_print(&s->settings, &s->primary,
+                       s->who.identities && identities_guard(s->who.identities));
 }
 
 /* The signals stay caught to the very end: a second SIGTERM in the last moment of an orderly stop

@@ -386,7 +386,8 @@ const struct subcommand settings_command = {
     .about =
         "Keeps jobs on disk and hands them to workers over HTTP/1.1 and HTTP/2. Prints "
         "`Listening on http://ADDRESS:PORT` on standard output once it is ready, before that a "
-        "line that ends in `(admin)` for the admin listener; logs go to standard error. "
+        "line that ends in `(admin)` for the admin listener; logs go to standard error. If that is "
+        "a terminal, the address of the web console and a first command to try follow there. "
         "SIGTERM or Ctrl-C lets it finish its requests and end; on SIGHUP it reads "
         "certificates and keys again, for new connections, and the file of --config. `tenax help "
         "tls` makes some.\n"
