@@ -71,6 +71,8 @@ static const struct shape_member queue_members[] = {
             .type = "integer 1..", .is_set = has_max_run)},
     {MEMBER_OTHER(struct queue_shown, retry_policies, "retry_policies", ALWAYS, "string[]",
                   write_policies, NULL)},
+    {MEMBER_JSON(struct queue_shown, kept, "armada", IF_SET,
+                 "what a queue of Armada's says and has no effect here", .type = "object")},
     {MEMBER_OBJECT(struct queue_shown, view.counts, "jobs", ALWAYS, &api_counts_shape, NULL)},
     {MEMBER(struct queue_shown, view.oldest_age, "oldest_ready_age_ms", OR_NULL, NULL)},
     {MEMBER_LIST(struct queue_shown, warnings, warning_count, "warnings", IF_SET,
@@ -207,6 +209,19 @@ static struct err read_max_run(struct json_cursor *c, struct arena *a, void *out
     return err_none();
 }
 
+static struct err read_kept(struct json_cursor *c, struct arena *a, void *out)
+{
+    enum json_type type;
+    bool clear;
+    TRY(meet(c, out, QUEUE_KEPT, &clear));
+    if (clear)
+        return err_none();
+    TRY(json_peek(c, &type));
+    if (type != JSON_OBJECT)
+        return err_make(ERR_BAD_TYPE, "expected an object");
+    return field_any(c, a, &((struct queue_command *)out)->kept);
+}
+
 static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
 {
     return api_field_name(c, a, &((struct queue_command *)out)->name);
@@ -235,6 +250,8 @@ static const struct field queue_table[] = {
      .most = API_POLICIES_MAX},
     {"when_no_policy", false, read_no_policy, 0, .doc = "string /^(default|fail)$/?"},
     {"max_run_ms", false, read_max_run, 0, .doc = "integer 1..?: how long one run may take"},
+    {"armada", false, read_kept, 0,
+     .doc = "object?: what a queue of Armada's says; it is kept and shown, and has no effect"},
     /* of an answer that is sent back */
     {"configured", false, pass_over, 0,
      .doc = "any: of an answer that is sent back; without effect"},

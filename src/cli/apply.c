@@ -52,9 +52,9 @@ static const struct option_def get_options[] = {
     "metadata with a name and a spec; in YAML, documents are separated by a line of ---. Nothing " \
     "is "                                                                                          \
     "sent if any of them "                                                                         \
-    "is malformed. Retry policies of Armada (armadaproject.io/v1beta1) are understood as well. "   \
-    "With "                                                                                        \
-    "a KIND before -f, documents of other kinds are refused. A document that is valid but "        \
+    "is malformed. Retry policies and queues of Armada (armadaproject.io/v1beta1) are understood " \
+    "as well. With a KIND before -f, documents of other kinds are refused. A document that is "    \
+    "valid but "                                                                                   \
     "probably "                                                                                    \
     "not what was meant causes a warning on standard error."
 

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/must.h"
+#include "cli/armada_queue.h"
 #include "client/input.h"
 #include "core/job.h"
 #include "policy/armada_categories.h"
@@ -214,6 +215,7 @@ static void categories_row(const struct document_node *answer, struct table *t)
 /* The settings of a queue, in documents and in the API. */
 static const struct {
     const char *member, *api;
+    bool as_it_is; /* the names of its members are the user's */
 } queue_members[] = {{"retryPolicies", "retry_policies"},
                      {"whenNoPolicy", "when_no_policy"},
                      {"paused", "paused"},
@@ -223,7 +225,8 @@ static const struct {
                      {"retryLimit", "retry_limit"},
                      {"backoff", "backoff"},
                      {"retention", "retention"},
-                     {"maxRunMs", "max_run_ms"}};
+                     {"maxRunMs", "max_run_ms"},
+                     {"armada", "armada", true}};
 
 #define QUEUE_MEMBERS COUNT(queue_members)
 
@@ -252,6 +255,12 @@ static struct str camel(struct str key, struct arena *a)
     return own(&b, a);
 }
 
+static struct str unchanged(struct str key, struct arena *a)
+{
+    (void)a;
+    return key;
+}
+
 /* A copy whose members have names in the other spelling. */
 static struct document_node *copy_of(const struct document_node *n,
                                      struct str (*spell)(struct str key, struct arena *a),
@@ -274,7 +283,8 @@ static struct err keep_member(struct json_cursor *c, struct arena *a, void *body
     size_t i = 0;
     while (!str_eq(n->key, str_from(queue_members[i].member)))
         i++;
-    document_add(body, queue_members[i].api, copy_of(n, snake, a));
+    document_add(body, queue_members[i].api,
+                 copy_of(n, queue_members[i].as_it_is ? unchanged : snake, a));
     return json_skip(c, NULL);
 }
 
@@ -296,6 +306,8 @@ static bool read_queue(const struct document_node *root, struct arena *a, struct
     static const struct field table[] = {FIELDS_FRAME("Queue", NULL)};
     struct fields_frame frame = {.kind = "Queue", .any_name = true};
     struct fields f;
+    if (armada_queue_is(root))
+        return armada_queue_read(root, a, r, fault);
     struct json_cursor c = fields_open(&f, root, NULL, a, fault);
     if (fields_read(&c, table, COUNT(table), &frame).code != ERR_OK)
         return false;
@@ -346,15 +358,22 @@ static bool is_default(const struct document_node *member, const struct document
            (str_eq(member->key, STR("burst")) && str_eq(member->text, scalar(of, "count")));
 }
 
+static const struct document_node *twin_of(const struct document_node *member,
+                                           const struct document_node *map)
+{
+    const struct document_node *n = map->first;
+    while (n && !str_eq(n->key, member->key))
+        n = n->next;
+    return n;
+}
+
 static bool equal(const struct document_node *x, const struct document_node *y);
 
 /* Whether everything in one of them is in the other or is a default. */
 static bool holds(const struct document_node *x, const struct document_node *y)
 {
     for (const struct document_node *n = x->first; n; n = n->next) {
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", STR_ARG(n->key));
-        const struct document_node *twin = document_member(y, key);
+        const struct document_node *twin = twin_of(n, y);
         if (twin ? !equal(n, twin) && (says(n) || says(twin)) : !is_default(n, x))
             return false;
     }
@@ -400,7 +419,8 @@ static const struct document_node *queue_document(const struct document_node *an
     for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
         const struct document_node *n = document_member(answer, queue_members[i].api);
         if (says(n))
-            document_add(spec, queue_members[i].member, copy_of(n, camel, a));
+            document_add(spec, queue_members[i].member,
+                         copy_of(n, queue_members[i].as_it_is ? unchanged : camel, a));
     }
     return root;
 }

@@ -274,13 +274,15 @@ enum queue_field {
     QUEUE_POLICIES = 256,
     QUEUE_NO_POLICY = 512,
     QUEUE_MAX_RUN = 1024,
-    QUEUE_ALL = 2047,
+    QUEUE_KEPT = 2048,
+    QUEUE_ALL = 4095,
 };
 struct queue_command {
     struct str name; /* LIST: where the last page ended, or empty */
     unsigned set;    /* PUT: bits of enum queue_field; the others stay unchanged */
     struct queue_settings settings;
     struct str retry_policies; /* names of existing policies, as "a,b" */
+    struct str kept;           /* a JSON object that nothing here uses, or empty */
     bool create;               /* PUT: ERR_CONFLICT if it has settings */
     uint32_t limit;            /* LIST */
 };
@@ -296,6 +298,7 @@ struct queue_view {
 struct queue_shown {
     struct queue_view view;
     struct str retry_policies; /* "a,b" */
+    struct str kept;           /* a JSON object, or empty */
     struct str *warnings;      /* READ, PUT: about what judges its jobs' failures */
     size_t warning_count;
 };

@@ -11,6 +11,7 @@
 #include "policy/policies_kinds.h"
 #include "policy/policy_document.h"
 #include "policy/policy_warning.h"
+#include "policy/queue_kept.h"
 #include "policy/settings_document.h"
 
 struct attached {
@@ -24,6 +25,7 @@ struct policies {
     struct shelf *categories; /* of struct category_document */
     struct strmap queues;     /* of struct attached */
     struct strmap uses;       /* policy → the number of queues whose lists contain it */
+    struct queue_kept kept;
     struct policy_settings settings;
     char default_name[64];
     bool changed;               /* the settings were ever changed; then: */
@@ -59,6 +61,7 @@ void policies_free(struct policies *p)
             free(p->queues.slots[i].val);
     strmap_fini(&p->queues);
     strmap_fini(&p->uses);
+    queue_kept_fini(&p->kept);
     arena_fini(&p->last_memory);
     standing_fini(p->standing);
     free(p->standing);
@@ -207,6 +210,25 @@ struct err policies_queue_put(struct policies *p, struct str queue, struct str n
     TRY(policies_check_names(p, names));
     put_names(p, queue, names);
     return err_none();
+}
+
+struct err policies_kept_check(const struct policies *p, struct str queue, struct str object)
+{
+    return queue_kept_check(&p->kept, queue, object);
+}
+
+void policies_kept_put(struct policies *p, struct str queue, struct str object)
+{
+    if (str_eq(object, queue_kept_of(&p->kept, queue)))
+        return;
+    queue_kept_put(&p->kept, queue, object);
+    p->sink.put(p->sink.ctx, POLICIES_KEPT, queue, ++p->version,
+                object.len ? object : (struct str){0});
+}
+
+struct str policies_kept(const struct policies *p, struct str queue)
+{
+    return queue_kept_of(&p->kept, queue);
 }
 
 /* --- removing policies --- */
@@ -520,6 +542,9 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
         return shelf_restore(p->categories, name, version, body);
     case POLICIES_QUEUE:
         attach(p, name, body);
+        return err_none();
+    case POLICIES_KEPT:
+        queue_kept_put(&p->kept, name, body);
         return err_none();
     case POLICIES_SETTINGS:
         return restore_settings(p, body);

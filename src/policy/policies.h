@@ -18,6 +18,7 @@
 /* The kinds are on disk. */
 #define POLICIES_POLICY     'p' /* body: the policy's canonical JSON */
 #define POLICIES_QUEUE      'q' /* body: "a,b" */
+#define POLICIES_KEPT       'k' /* of a queue; body: JSON, see policy/queue_kept.h */
 #define POLICIES_SETTINGS   's' /* no name; body: JSON */
 #define POLICIES_CHANGE     'c' /* no name; body: the last change of the settings as JSON */
 #define POLICIES_CATEGORIES 'f' /* body: canonical JSON */
@@ -66,6 +67,15 @@ size_t policies_categorizers(const struct policies *p, struct arena *a,
 NODISCARD struct err policies_queue_put(struct policies *p, struct str queue, struct str names);
 /* "a,b"; valid until the next change. */
 struct str policies_queue_names(const struct policies *p, struct str queue);
+
+/* What a queue in Armada's format says and nothing here uses: a JSON object, or empty.
+ * ERR_TOO_MANY. */
+NODISCARD struct err policies_kept_check(const struct policies *p, struct str queue,
+                                         struct str object);
+/* It was checked. */
+void policies_kept_put(struct policies *p, struct str queue, struct str object);
+/* Valid until the next change. */
+struct str policies_kept(const struct policies *p, struct str queue);
 
 /* Who a change of the settings by a file is from. */
 #define POLICIES_AT_START  "start with "

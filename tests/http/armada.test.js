@@ -180,6 +180,70 @@ describe('armada', () => {
         assertError(await server.delete('/retry-policies/twice?detach=true'), 404, 'not_found');
     });
 
+    it('its_queues_are_kept_as_they_are_and_what_has_no_effect_is_named', async () => {
+        const kept = {
+            priorityFactor: 2.5,
+            permissions: [{ subjects: [{ kind: 'Group', name: 'vision' }], verbs: ['submit', 'watch'] }],
+            labels: { [`example.org/${'cost_center'.repeat(8)}`]: '0042', x: 'null' },
+            resourceLimitsByPriorityClassName: { high: { maximumResourceFraction: { cpu: 0.5 } } },
+        };
+        const queue = {
+            apiVersion: 'armadaproject.io/v1beta1', kind: 'Queue', name: 'vision', cordoned: true,
+            ...kept, userOwners: null, retryPolicies: ['fleet'],
+        };
+        const file = write('queue.json', JSON.stringify(queue));
+        await tenax(['create', '-f', file], { code: 1 }); // its policy is not there
+        assert.equal((await server.get('/queues/vision')).json.configured, false);
+        await tenax(['create', '-f', '-'], { input: RELEASED.replace('gpu-batch', 'fleet') });
+        let end = await tenax(['create', '-f', file]);
+        assert.equal(end.stdout, 'queue/vision created\n');
+        for (const member of Object.keys(kept))
+            assert.match(end.stderr, new RegExp(`queue/vision: ${member} has no effect here; it is kept`));
+        assert.doesNotMatch(end.stderr, /cordoned|retryPolicies|userOwners/);
+        const now = (await server.get('/queues/vision')).json;
+        assert.deepEqual(now.armada, kept);
+        assert.equal(now.paused, true);
+        assert.deepEqual(now.retry_policies, ['fleet']);
+        assert.ok(now.warnings.includes('armada: priorityFactor, permissions, labels and '
+            + 'resourceLimitsByPriorityClassName are kept and have no effect'), now.warnings);
+        assert.equal((await tenax(['create', '-f', file])).stdout, 'queue/vision unchanged\n');
+        end = await tenax(['get', 'queue', 'vision', '-o', 'yaml']);
+        assert.equal((await tenax(['apply', '-f', '-'], { input: end.stdout })).stdout,
+            'queue/vision unchanged\n');
+        await server.request('PATCH', '/queues/vision', { paused: false });
+        await server.stop();
+        await server.start();
+        assert.deepEqual((await server.get('/queues/vision')).json.armada, kept);
+        const other = write('other.json', JSON.stringify({ ...queue, labels: { team: 'b' } }));
+        assert.equal((await tenax(['create', '-f', other])).stdout, 'queue/vision configured\n');
+        assert.deepEqual((await server.get('/queues/vision')).json.armada.labels, { team: 'b' });
+        await tenax(['delete', '-f', other]);
+        await tenax(['delete', '-f', other]); // what is missing is no fault
+        assert.equal((await server.get('/queues/vision')).json.armada, undefined);
+    });
+
+    it('a_faulty_queue_of_its_form_is_refused_with_the_place', async () => {
+        const head = 'apiVersion: armadaproject.io/v1beta1\nkind: Queue\n';
+        for (const [text, words] of [
+            ['labels: {}\n', /name: expected this field, found nothing/],
+            ['name: a*\n', /line 3, column 7: name: expected the name of a queue/],
+            ['name: a\npriorityFactor: 0\n', /line 4.*priorityFactor: expected a number above 0/],
+            ['name: a\nlabels: {n: 1}\n', /line 4.*labels: expected a mapping of texts/],
+            ['name: a\npermissions:\n- verbs: [fly]\n', /permissions\[0\]\.verbs\[0\]: expected submit/],
+            ['name: a\npermissions:\n- subjects: [{kind: Robot, name: r}]\n', /expected User or Group/],
+            ['name: a\nfairShare: 1\n', /line 4.*fairShare/],
+        ]) {
+            const end = await tenax(['create', '-f', '-'], { input: head + text, code: 2 });
+            assert.match(end.stderr, words);
+        }
+        for (const [armada, status, code] of [
+            ['x', 400, 'wrong_type'],
+            [{ labels: { a: 'x'.repeat(8192) } }, 400, 'too_many'],
+        ])
+            assertError(await server.request('PUT', '/queues/plain', { armada }), status, code, /^armada: /);
+        assert.equal((await server.get('/queues/plain')).json.configured, false);
+    });
+
     it('annotations_stand_beside_pod_spec_too_and_gangs_are_named_by_them', async () => {
         await server.request('PUT', '/retry-policies/beside', {
             apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'beside' },

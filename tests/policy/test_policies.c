@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "policy/policies.h"
 #include "policy/policy_document.h"
+#include "policy/queue_kept.h"
 #include "policy/settings_document.h"
 
 #define MOST 128
@@ -222,6 +223,26 @@ static void a_policy_that_is_detached_is_taken_from_all_queues(void **state)
     restart(true);
     assert_true(str_eq(policies_queue_names(w.p, STR("one")), STR("b")));
     assert_true(str_eq(policies_queue_names(w.p, STR("two")), STR("")));
+}
+
+static void what_a_queue_of_armada_says_is_kept_over_a_restart(void **state)
+{
+    (void)state;
+    struct buf large = {0};
+    policies_kept_put(w.p, STR("q"), STR("{\"labels\":{\"team\":\"ml\"},\"priorityFactor\":3}"));
+    policies_kept_put(w.p, STR("r"), STR("{\"priorityFactor\":1}"));
+    policies_kept_put(w.p, STR("r"), STR(""));
+    restart(true);
+    struct str kept = policies_kept(w.p, STR("q"));
+    assert_true(str_eq(kept, STR("{\"labels\":{\"team\":\"ml\"},\"priorityFactor\":3}")));
+    assert_true(str_eq(queue_kept_warning(kept, &w.memory),
+                       STR("armada: labels and priorityFactor are kept and have no effect")));
+    assert_int_equal(policies_kept(w.p, STR("r")).len, 0);
+    assert_int_equal(queue_kept_warning(STR("{}"), &w.memory).len, 0);
+    buf_print(&large, "{\"labels\":{\"a\":\"%*s\"}}", QUEUE_KEPT_MAX, "");
+    assert_int_equal(policies_kept_check(w.p, STR("q"), buf_view(&large)).code, ERR_TOO_MANY);
+    assert_int_equal(policies_kept_check(w.p, STR("q"), kept).code, ERR_OK);
+    buf_fini(&large);
 }
 
 /* --- documents that can no longer be read --- */
@@ -471,6 +492,7 @@ int main(void)
         WORLD_TEST(a_record_of_the_last_change_that_is_no_json_is_not_shown),
         WORLD_TEST(a_simulation_is_bounded_however_slow_its_patterns_are),
         WORLD_TEST(a_policy_that_is_detached_is_taken_from_all_queues),
+        WORLD_TEST(what_a_queue_of_armada_says_is_kept_over_a_restart),
         WORLD_TEST(a_version_is_never_given_twice_also_after_a_restart),
         WORLD_TEST(the_last_change_is_that_which_changed_something),
         WORLD_TEST(a_change_that_an_earlier_version_noted_is_kept_as_it_is),

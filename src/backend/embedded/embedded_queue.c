@@ -4,6 +4,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/must.h"
+#include "policy/queue_kept.h"
 #include "store/record.h"
 
 /* --- commands --- */
@@ -38,6 +39,7 @@ static void show(struct embedded *b, struct queue_shown *s)
     s->warning_count = 0;
     s->retry_policies =
         arena_copy(&b->building->arena, policies_queue_names(b->policies, s->view.name));
+    s->kept = arena_copy(&b->building->arena, policies_kept(b->policies, s->view.name));
 }
 
 static size_t queue_warnings(struct embedded *b, struct str queue, enum retry_fallback own,
@@ -45,6 +47,20 @@ static size_t queue_warnings(struct embedded *b, struct str queue, enum retry_fa
 {
     const struct standing_judged of = {.queue = queue, .own = own};
     return standing_judging(b->policies, &of, &b->building->arena, texts);
+}
+
+/* Of what is kept without effect, after those about what judges its jobs. */
+static void warn_of_kept(struct embedded *b, struct queue_shown *s)
+{
+    struct arena *a = &b->building->arena;
+    struct str text = queue_kept_warning(s->kept, a);
+    if (!text.len)
+        return;
+    struct str *all = arena_get(a, (s->warning_count + 1) * sizeof *all);
+    for (size_t i = 0; i < s->warning_count; i++)
+        all[i] = s->warnings[i];
+    all[s->warning_count++] = text;
+    s->warnings = all;
 }
 
 static void read_one(struct embedded *b, struct str name, struct reply *r)
@@ -57,6 +73,7 @@ static void read_one(struct embedded *b, struct str name, struct reply *r)
     struct queue_shown *s = r->queues;
     s->warning_count =
         queue_warnings(b, s->view.name, s->view.settings.when_no_policy, &s->warnings);
+    warn_of_kept(b, s);
 }
 
 static struct err put(struct embedded *b, const struct queue_command *c)
@@ -68,8 +85,12 @@ static struct err put(struct embedded *b, const struct queue_command *c)
     /* All that can be refused comes before anything is changed. */
     if (c->set & QUEUE_POLICIES)
         TRY(policies_check_names(b->policies, c->retry_policies));
+    if (c->set & QUEUE_KEPT)
+        TRY(policies_kept_check(b->policies, c->name, c->kept));
     merge(&before.settings, &c->settings, c->set);
     TRY(engine_queue_put(b->engine, b->now, c->name, &before.settings));
+    if (c->set & QUEUE_KEPT)
+        policies_kept_put(b->policies, c->name, c->kept);
     return c->set & QUEUE_POLICIES ? policies_queue_put(b->policies, c->name, c->retry_policies)
                                    : err_none();
 }
@@ -77,6 +98,7 @@ static struct err put(struct embedded *b, const struct queue_command *c)
 static struct err remove_one(struct embedded *b, struct str name)
 {
     TRY(engine_queue_remove(b->engine, name));
+    policies_kept_put(b->policies, name, (struct str){0});
     return policies_queue_put(b->policies, name, (struct str){0});
 }
 
