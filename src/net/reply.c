@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/reply.h"
 
-#include <time.h>
+#include <stdio.h>
 
 #include "base/must.h"
 #include "net/http.h"
+#include "net/http_date.h"
 
 /* Every status there is a phrase for (RFC 9110 §15, RFC 6585, RFC 4918). */
 #define STATUSES(X)                                                                                \
@@ -85,16 +86,9 @@ const char *http_phrase(int status)
 
 void reply_date(char date[REPLY_DATE_LEN], int64_t seconds)
 {
-    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    time_t t = (time_t)seconds;
-    struct tm tm;
-    must(gmtime_r(&t, &tm));
-    char line[64];
-    int n = snprintf(line, sizeof line, "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
-                     days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
-                     tm.tm_min, tm.tm_sec);
+    char text[HTTP_DATE_LEN + 1], line[REPLY_DATE_LEN + 1];
+    http_date_write(text, seconds);
+    int n = snprintf(line, sizeof line, "Date: %s\r\n", text);
     must(n == REPLY_DATE_LEN);
     memcpy(date, line, REPLY_DATE_LEN);
 }

@@ -445,6 +445,12 @@ static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
     c->host = arena_copy(c->arena, req->host);
     c->content_type = arena_copy(c->arena, req->content_type);
     c->content_encoding = arena_copy(c->arena, req->content_encoding);
+    c->wanted =
+        (struct content_request){.head = req->method == HTTP_HEAD,
+                                 .range = arena_copy(c->arena, req->range),
+                                 .if_range = arena_copy(c->arena, req->if_range),
+                                 .if_none_match = arena_copy(c->arena, req->if_none_match),
+                                 .if_modified_since = arena_copy(c->arena, req->if_modified_since)};
     c->tls = req->forwarded_proto.len ? str_eq(req->forwarded_proto, STR("https")) : http_is_tls(x);
     for (int i = 0; params && i < params->count; i++)
         c->params[i] = arena_copy(c->arena, params->at[i]);

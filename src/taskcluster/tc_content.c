@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "base/rfc3339.h"
+#include "net/http_date.h"
 #include "net/query.h"
 #include "taskcluster/tc_file_reader.h"
 #include "taskcluster/tc_handlers.h"
@@ -233,10 +234,13 @@ void tc_put_content(struct tc_call *c)
 
 /* --- GET --- */
 
+#define ETAG_LEN (TC_SHA256_HEX + 2)
+
 /* Outlives the exchange, whose end may come while a piece is being read. */
 struct getting {
     struct tc_call *call; /* until the answer begins */
     const struct tc_object *object;
+    struct content_choice choice;
     struct http_exchange *x; /* NULL: it is closed */
     struct tc_file_reader file;
     bool begun;
@@ -245,16 +249,34 @@ struct getting {
     bool waits;   /* for the peer to read */
 };
 
+/* What a client keeps with the bytes, to ask whether they are still these. It is to ask each time:
+ * under the URL of an s3 artifact there may be others by then. */
+static void write_version(struct buf *b, const struct tc_object *o)
+{
+    char modified[HTTP_DATE_LEN + 1];
+    buf_print(b, "ETag: \"%.*s\"\r\nCache-Control: no-cache\r\n", STR_ARG(o->sha256));
+    if (o->stored.ms) {
+        http_date_write(modified, o->stored.ms / 1000);
+        buf_print(b, "Last-Modified: %s\r\n", modified);
+    }
+}
+
 /* Whatever a task has left is no page of this server: it gets an origin of its own, in which no
  * script runs. */
-static void write_headers(struct buf *b, const struct tc_object *o)
+static void write_headers(struct buf *b, const struct getting *g)
 {
+    const struct tc_object *o = g->object;
+    const struct content_choice *choice = &g->choice;
     buf_print(b,
               "X-Content-Type-Options: nosniff\r\nContent-Security-Policy: sandbox\r\n"
-              "X-Taskcluster-Artifact-Storage-Type: %s\r\n",
+              "Accept-Ranges: bytes\r\nX-Taskcluster-Artifact-Storage-Type: %s\r\n",
               tc_object_kind_name(o->kind));
     if (o->encoding.len)
         buf_print(b, "Content-Encoding: %.*s\r\n", STR_ARG(o->encoding));
+    if (choice->answer == CONTENT_PART)
+        buf_print(b, "Content-Range: bytes %" PRIu64 "-%" PRIu64 "/%" PRId64 "\r\n", choice->from,
+                  choice->until - 1, o->size);
+    write_version(b, o);
     buf_byte(b, '\0');
 }
 
@@ -289,11 +311,13 @@ static void on_drained(void *ctx)
 
 static void begin_answer(struct getting *g)
 {
-    const struct tc_object *o = g->object;
+    const struct content_choice *choice = &g->choice;
     struct buf headers = {0};
-    write_headers(&headers, o);
+    write_headers(&headers, g);
     g->begun = true;
-    http_stream_begin_sized(g->x, 200, o->content_type, g->file.size, headers.at, on_closed, g);
+    http_stream_begin_sized(g->x, choice->answer == CONTENT_PART ? 206 : 200,
+                            g->object->content_type, choice->until - choice->from, headers.at,
+                            on_closed, g);
     buf_fini(&headers);
     if (g->x)
         http_stream_on_drain(g->x, on_drained);
@@ -337,19 +361,47 @@ static void on_read(struct tc_file_reader *r)
     free_if_over(g);
 }
 
-static void get_from(struct tc_call *c, struct tc_object *o)
+static void reply_unchanged(struct tc_call *c, const struct tc_object *o)
 {
-    if (!o || !o->finished || !o->file.len) {
-        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Nothing was uploaded, or it has expired.");
-        return;
-    }
+    struct buf headers = {0};
+    write_version(&headers, o);
+    buf_byte(&headers, '\0');
+    http_reply(c->x, 304, (struct str){0}, (struct str){0}, headers.at);
+    buf_fini(&headers);
+}
+
+static void refuse_range(struct tc_call *c, const struct tc_object *o)
+{
+    char extra[64];
+    snprintf(extra, sizeof extra, "Content-Range: bytes */%" PRId64 "\r\n", o->size);
+    struct err err = err_make(
+        ERR_BAD_VALUE,
+        "The Range begins behind the end of the content, which has %" PRId64 " bytes.", o->size);
+    tc_fail_extra(c, TC_RANGE_NOT_SATISFIABLE, &err, extra);
+}
+
+static struct content_choice choose(const struct tc_call *c, const struct tc_object *o)
+{
+    char etag[ETAG_LEN + 1];
+    snprintf(etag, sizeof etag, "\"%.*s\"", STR_ARG(o->sha256));
+    const struct content_version version = {.etag = {etag, ETAG_LEN},
+                                            .modified = o->stored.ms ? o->stored.ms / 1000 : -1,
+                                            .size = (uint64_t)o->size};
+    return content_choose(&c->wanted, &version);
+}
+
+static void send_bytes(struct tc_call *c, const struct tc_object *o, struct content_choice choice)
+{
     struct getting *g = ALLOC(struct getting);
     g->call = c;
     g->object = o;
+    g->choice = choice;
     g->x = c->x;
     g->file.ctx = g;
     g->file.read = on_read;
     g->file.size = (uint64_t)o->size;
+    g->file.from = choice.from;
+    g->file.until = choice.until;
     memcpy(g->file.name, o->file.at, TC_FILE_NAME);
     memcpy(g->file.sha256, o->sha256.at, TC_SHA256_HEX);
     tc_file_reader_init(c->tc->files, &g->file);
@@ -358,6 +410,21 @@ static void get_from(struct tc_call *c, struct tc_object *o)
         tc_fail(c, TC_BUSY, "The server is stopping.");
         free(g);
     }
+}
+
+static void get_from(struct tc_call *c, struct tc_object *o)
+{
+    if (!o || !o->finished || !o->file.len) {
+        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Nothing was uploaded, or it has expired.");
+        return;
+    }
+    struct content_choice choice = choose(c, o);
+    if (choice.answer == CONTENT_UNCHANGED)
+        reply_unchanged(c, o);
+    else if (choice.answer == CONTENT_OUTSIDE)
+        refuse_range(c, o);
+    else
+        send_bytes(c, o, choice);
 }
 
 void tc_get_content(struct tc_call *c)

@@ -14,6 +14,21 @@
 #include "base/must.h"
 #include "taskcluster/tc_files_internal.h"
 
+/* All of a file that is one piece is read, whatever is wanted of it, to be checked. */
+static struct err begin_reading(struct tc_file_reader *r, const char *path)
+{
+    bool checked = r->size <= TC_FILE_READER_PIECE || r->until - r->from == r->size;
+    r->at = checked ? 0 : r->from;
+    r->end_at = checked ? r->size : r->until;
+    if (r->at && lseek(r->fd, (off_t)r->at, SEEK_SET) < 0)
+        return tc_files_error("read", path);
+    if (checked) {
+        r->hash = EVP_MD_CTX_new();
+        must(r->hash && EVP_DigestInit_ex(r->hash, EVP_sha256(), NULL) == 1);
+    }
+    return err_none();
+}
+
 static struct err open_file(struct tc_file_reader *r, const char *path)
 {
     struct stat st;
@@ -25,9 +40,7 @@ static struct err open_file(struct tc_file_reader *r, const char *path)
         return tc_files_error("examine", path);
     if ((uint64_t)st.st_size != r->size)
         return err_make(ERR_CORRUPT, "%.100s has another size than it had", path);
-    r->hash = EVP_MD_CTX_new();
-    must(r->hash && EVP_DigestInit_ex(r->hash, EVP_sha256(), NULL) == 1);
-    return err_none();
+    return begin_reading(r, path);
 }
 
 static struct err read_bytes(int fd, char *at, size_t len, const char *path)
@@ -58,21 +71,29 @@ static struct err check_hash(struct tc_file_reader *r, const char *path)
                : err_make(ERR_CORRUPT, "%.100s is damaged: its SHA-256 has changed", path);
 }
 
+/* What is wanted of the piece at r->at. */
+static struct str wanted_of(const struct tc_file_reader *r, size_t len)
+{
+    uint64_t skipped = r->from > r->at ? r->from - r->at : 0;
+    uint64_t stop = r->until - r->at < len ? r->until - r->at : len;
+    return (struct str){r->piece + skipped, (size_t)(stop - skipped)};
+}
+
 static struct err read_piece(struct tc_file_reader *r)
 {
     char path[PATH_MAX];
     tc_files_path(r->files, r->name, "", path);
     if (r->fd < 0)
         TRY(open_file(r, path));
-    uint64_t left = r->size - r->at;
+    uint64_t left = r->end_at - r->at;
     size_t len = left < TC_FILE_READER_PIECE ? (size_t)left : TC_FILE_READER_PIECE;
-    char *at = alloc_get(len + 1);
-    r->bytes = (struct str){at, len};
-    TRY(read_bytes(r->fd, at, len, path));
-    must(EVP_DigestUpdate(r->hash, at, len) == 1);
+    r->piece = alloc_get(len + 1);
+    TRY(read_bytes(r->fd, r->piece, len, path));
+    must(!r->hash || EVP_DigestUpdate(r->hash, r->piece, len) == 1);
+    r->bytes = wanted_of(r, len);
     r->at += len;
-    r->end = r->at == r->size;
-    return r->end ? check_hash(r, path) : err_none();
+    r->end = r->at == r->end_at;
+    return r->end && r->hash ? check_hash(r, path) : err_none();
 }
 
 static void read_job(uv_work_t *work)
@@ -84,13 +105,13 @@ static void read_job(uv_work_t *work)
 static void after_read(uv_work_t *work, int status)
 {
     struct tc_file_reader *r = work->data;
-    char *bytes = (char *)r->bytes.at;
+    char *piece = r->piece;
     must(status == 0);
     tc_files_ran(r->files);
     if (r->err.code != ERR_OK && r->err.code != ERR_NOT_FOUND)
         log_error("taskcluster: %s", r->err.msg);
     r->read(r);
-    free(bytes);
+    free(piece);
 }
 
 void tc_file_reader_init(struct tc_files *f, struct tc_file_reader *r)
@@ -102,8 +123,9 @@ void tc_file_reader_init(struct tc_files *f, struct tc_file_reader *r)
 
 bool tc_file_reader_next(struct tc_file_reader *r)
 {
-    must(r->err.code == ERR_OK && !r->end);
+    must(r->err.code == ERR_OK && !r->end && r->from <= r->until && r->until <= r->size);
     r->bytes = (struct str){0};
+    r->piece = NULL;
     if (r->files->stopping)
         return false;
     tc_files_run(r->files, &r->work, read_job, after_read);

@@ -2,9 +2,10 @@
 #ifndef TASKCLUSTER_TC_FILE_READER_H
 #define TASKCLUSTER_TC_FILE_READER_H
 
-/* Reads a file of tc_files.h piece by piece, on libuv's thread pool, with one piece in memory at a
- * time. The last piece is handed out only if the SHA-256 of the whole file is what it was. Loop
- * thread only. */
+/* Reads a file of tc_files.h, or some of its bytes, piece by piece, on libuv's thread pool, with
+ * one piece in memory at a time. The last piece is handed out only if the SHA-256 of the whole file
+ * is what it was. Only a part of a file of several pieces is not checked, which would take reading
+ * all of it. Loop thread only. */
 
 #include <openssl/evp.h>
 
@@ -17,6 +18,7 @@ struct tc_file_reader {
     char name[TC_FILE_NAME + 1];
     char sha256[TC_SHA256_HEX + 1]; /* that it must have */
     uint64_t size;                  /* likewise */
+    uint64_t from, until;           /* the bytes that are wanted: from..until - 1 */
     /* The next piece is there, r->bytes, or r->err; afterwards the bytes are gone. */
     void (*read)(struct tc_file_reader *r);
     void *ctx;
@@ -28,8 +30,9 @@ struct tc_file_reader {
     uv_work_t work;
     struct tc_files *files;
     int fd;
-    EVP_MD_CTX *hash;
-    uint64_t at;
+    EVP_MD_CTX *hash; /* NULL: the bytes are not checked */
+    char *piece;      /* that the bytes are in */
+    uint64_t at, end_at;
 };
 
 /* Nothing is opened yet. */

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/strmap.h"
+#include "net/content_range.h"
 #include "taskcluster/taskcluster.h"
 #include "taskcluster/tc_files.h"
 #include "taskcluster/tc_schema.h"
@@ -108,6 +109,7 @@ struct tc_call {
     int64_t length;                            /* of a body that comes in pieces, or negative */
     struct str host;                           /* of the header, likewise */
     struct str content_type, content_encoding; /* likewise */
+    struct content_request wanted;             /* of a content, by its headers, likewise */
     bool tls;                                  /* the client's end of the connection */
     void *state;                               /* the handler's own, in the arena */
 };
@@ -182,6 +184,7 @@ enum tc_code {
     TC_REQUEST_CONFLICT,          /* 409 */
     TC_RESOURCE_EXPIRED,          /* 410 */
     TC_INPUT_TOO_LARGE,           /* 413 */
+    TC_RANGE_NOT_SATISFIABLE,     /* 416: it begins behind the end of the content */
     TC_DEPENDENCY,                /* 424: an artifact that is an error */
     TC_TOO_MANY_REQUESTS,         /* 429 */
     TC_INTERNAL_SERVER_ERROR,     /* 500 */

@@ -47,6 +47,7 @@ static const struct field fields[] = {
     OBJECT("finished", field_bool, finished),
     OBJECT("expires", field_instant, expires),
     OBJECT("uploadUntil", field_instant, upload_until),
+    OBJECT("stored", field_instant, stored),
     OBJECT("given256", field_text, given256),
     OBJECT("given512", field_text, given512),
     OBJECT("file", field_text, file),
@@ -73,6 +74,7 @@ static void write_entry(struct buf *b, const struct tc_object *o)
     if (o->file.len) {
         TEXT_MEMBER(b, "file", o->file);
         INT_MEMBER(b, "size", o->size);
+        INT_MEMBER(b, "stored", o->stored.ms);
         TEXT_MEMBER(b, "sha256", o->sha256);
         TEXT_MEMBER(b, "sha512", o->sha512);
     }
@@ -211,6 +213,7 @@ static void attach(struct tc_object_store *s)
     s->size_before = (uint64_t)o->size;
     o->file = str_from(s->file->name);
     o->size = (int64_t)s->file->size;
+    o->stored = s->call->tc->settings.now(s->call->tc->settings.ctx);
     o->sha256 = str_from(s->file->sha256);
     o->sha512 = str_from(s->file->sha512);
     if (tc_object_fits(o->given256, o->sha256) && tc_object_fits(o->given512, o->sha512)) {

@@ -24,6 +24,7 @@ struct tc_object {
     bool begun;                       /* PLAIN: createUpload was called */
     bool finished;                    /* S3: always */
     instant expires, upload_until;    /* upload_until: unless it is finished before */
+    instant stored;                   /* when its bytes came; 0: an older server had not noted it */
     struct str given256, given512;    /* the checksums that the client gave; empty: none */
     struct str file;                  /* empty: no bytes yet */
     int64_t size;

@@ -36,6 +36,7 @@ static const struct {
     [TC_REQUEST_CONFLICT] = {"RequestConflict", 409},
     [TC_RESOURCE_EXPIRED] = {"ResourceExpired", 410},
     [TC_INPUT_TOO_LARGE] = {"InputTooLarge", 413},
+    [TC_RANGE_NOT_SATISFIABLE] = {"RangeNotSatisfiable", 416},
     [TC_DEPENDENCY] = {"ArtifactError", 424},
     [TC_INTERNAL_SERVER_ERROR] = {"InternalServerError", 500},
     [TC_TOO_MANY_REQUESTS] = {"TooManyRequests", 429},

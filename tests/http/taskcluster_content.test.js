@@ -51,9 +51,9 @@ function tools(server) {
         put: (url, body, headers = { 'content-type': 'text/plain' }) =>
             self.fetch(url, { method: 'PUT', body, headers }),
         // As it comes, whatever its Content-Encoding.
-        async raw(url) {
+        async raw(url, options = {}) {
             return new Promise((resolve, reject) => {
-                http.get(url, (res) => {
+                http.get(url, options, (res) => {
                     const parts = [];
                     res.on('data', (part) => parts.push(part));
                     res.on('end', () => resolve({ status: res.statusCode, headers: res.headers,
@@ -146,6 +146,70 @@ describe('artifacts of the type s3', () => {
         assert.equal(res.headers['content-encoding'], 'gzip');
         assert.ok(res.bytes.equals(packed));
         assert.equal((await fetch(url)).text, 'line\n'.repeat(1000));
+    });
+
+    async function stored(bytes) {
+        const { queue, id } = await running();
+        const { putUrl } = await queue.createArtifact(id, 0, 'a', s3());
+        assert.equal((await put(putUrl, bytes)).status, 200);
+        return { putUrl, url: (await queue.artifact(id, 0, 'a')).url };
+    }
+
+    it('are_got_in_parts', async () => {
+        for (const size of [1000, 3 << 20]) { // one that is checked as a whole, and one that is not
+            const bytes = crypto.randomBytes(size);
+            const { url } = await stored(bytes);
+            for (const [range, from, until] of [['0-0', 0, 1], ['7-', 7, size], ['-9', size - 9, size],
+                ['100-899', 100, 900], [`500-${9 * size}`, 500, size], ['0-', 0, size]]) {
+                const res = await raw(url, { headers: { range: `bytes=${range}` } });
+                assert.equal(res.status, 206, range);
+                assert.equal(res.headers['content-range'], `bytes ${from}-${until - 1}/${size}`);
+                assert.equal(res.headers['content-length'], String(until - from));
+                assert.equal(res.headers['content-security-policy'], 'sandbox');
+                assert.ok(res.bytes.equals(bytes.subarray(from, until)), range);
+            }
+            for (const range of ['bytes=0-1,4-5', 'bytes=2-1', 'lines=0-1']) {
+                const whole = await raw(url, { headers: { range } });
+                assert.equal(whole.status, 200, range);
+                assert.ok(whole.bytes.equals(bytes));
+            }
+            const outside = await fetch(url, { headers: { range: `bytes=${size}-` } });
+            assert.equal(outside.status, 416);
+            assert.equal(outside.headers.get('content-range'), `bytes */${size}`);
+            assert.match(outside.json.message, new RegExp(` ${size} bytes`));
+            const head = await fetch(url, { method: 'HEAD', headers: { range: 'bytes=0-1' } });
+            assert.equal(head.status, 200);
+            assert.equal(head.headers.get('content-length'), String(size));
+            assert.equal(head.headers.get('accept-ranges'), 'bytes');
+        }
+    });
+
+    it('are_not_sent_to_who_has_them', async () => {
+        const { putUrl, url } = await stored('one');
+        const ask = (headers, method = 'GET') => fetch(url, { method, headers });
+        const first = await ask({});
+        const [etag, modified] = ['etag', 'last-modified'].map((name) => first.headers.get(name));
+        assert.equal(etag, `"${hash('sha256', 'one')}"`);
+        assert.ok(Math.abs(Date.parse(modified) - Date.now()) < HOUR, modified);
+        assert.equal(first.headers.get('cache-control'), 'no-cache');
+        for (const method of ['GET', 'HEAD'])
+            for (const headers of [{ 'if-none-match': etag }, { 'if-none-match': `"x", W/${etag}` },
+                { 'if-modified-since': modified }, { 'if-none-match': etag, range: 'bytes=0-0' }]) {
+                const res = await ask(headers, method);
+                assert.equal(res.status, 304, JSON.stringify(headers));
+                assert.equal(res.headers.get('etag'), etag);
+                assert.equal(res.bytes.length, 0);
+            }
+        for (const headers of [{ 'if-none-match': '"x"', 'if-modified-since': modified },
+            { 'if-modified-since': 'Sun, 06 Nov 1994 08:49:37 GMT' }])
+            assert.equal((await ask(headers)).text, 'one');
+        for (const condition of [etag, modified])
+            assert.equal((await ask({ range: 'bytes=1-', 'if-range': condition })).text, 'ne');
+        await put(putUrl, 'another');
+        assert.equal((await ask({ 'if-none-match': etag })).text, 'another');
+        const rest = await ask({ range: 'bytes=1-', 'if-range': etag });
+        assert.equal(rest.status, 200);
+        assert.equal(rest.text, 'another');
     });
 
     it('are_downloaded_by_the_client', async () => {
@@ -242,8 +306,9 @@ describe('artifacts of the type s3', () => {
         const [name] = files().filter((file) => !before.has(file));
         const { url } = await queue.artifact(id, 0, 'a');
         fs.writeFileSync(path.join(folder(), name), 'as it is!');
+        for (const headers of [{}, { range: 'bytes=0-1' }])
+            assert.equal((await fetch(url, { headers })).status, 500);
         const damaged = await fetch(url);
-        assert.equal(damaged.status, 500);
         assert.match(damaged.text, /SHA-256/);
         fs.rmSync(path.join(folder(), name));
         assert.equal((await fetch(url)).status, 404);
@@ -498,7 +563,10 @@ describe('objects', () => {
         assert.deepEqual(data, { projectId: 'p', expires: upload.expires, hashes: all });
         const redirect = await fetch(await api.buildSignedUrl(api.download, name));
         assert.equal(redirect.status, 303);
-        assert.equal((await fetch(redirect.headers.get('location'))).text, 'hello');
+        const content = redirect.headers.get('location');
+        assert.equal((await fetch(content)).text, 'hello');
+        assert.equal((await fetch(content, { headers: { range: 'bytes=-4' } })).text, 'ello');
+        assert.equal((await fetch(content, { headers: { 'if-none-match': `"${all.sha256}"` } })).status, 304);
     });
 
     it('belong_to_the_upload_that_began_them', async () => {
