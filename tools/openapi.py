@@ -268,9 +268,7 @@ def responses(answers):
 
 
 def operation(route, examples, used):
-    out = {"tags": [], "operationId": route["id"], "summary": route["summary"]}
-    if "more" in route:
-        out["description"] = route["more"]
+    out = {"tags": [], "operationId": route["id"], "summary": route["summary"], "description": ""}
     # Roles, for a scheme of tokens: those with the right that the operation needs.
     out["security"] = [{"token": [route["right"]]}] if route["right"] != "none" else []
     parameters = list(path_parameters(route["path"]))
@@ -395,24 +393,70 @@ def check_generators(document, schemas):
     check_names(schemas)
 
 
-def add_tags(document, tags, paths):
-    """tags: the names of the operations of each."""
-    tag_of = {name: tag for tag, names in tags.items() for name in names}
-    if len(tag_of) < sum(map(len, tags.values())):
-        faults.append("docs/openapi.base.json: an operation has two tags")
+def all_operations(paths):
+    return [one for item in paths.values() for one in item.values()]
+
+
+def describe_operations(document, tags, paths):
+    """tags: of each the names of its operations, and what is said about them."""
     if list(tags) != [tag["name"] for tag in document["tags"]]:
         faults.append("docs/openapi.base.json: tags and operations name different tags")
-    for one in (one for item in paths.values() for one in item.values()):
-        if one["operationId"] in tag_of:
-            one["tags"] = [tag_of.pop(one["operationId"])]
-        else:
-            faults.append(f"{one['operationId']}: has no tag in docs/openapi.base.json")
-    for name in tag_of:
-        faults.append(f"docs/openapi.base.json: a tag of {name}, which is no operation")
+    said = [(name, tag, text) for tag, texts in tags.items() for name, text in texts.items()]
+    of = {name: (tag, text) for name, tag, text in said}
+    if len(of) < len(said):
+        faults.append("docs/openapi.base.json: an operation has two tags")
+    for one in all_operations(paths):
+        tag, text = of.pop(one["operationId"], (None, None))
+        if not text:
+            faults.append(f"{one['operationId']}: docs/openapi.base.json has no tag and description of it")
+        one |= {"tags": [tag], "description": text}
+    for name in of:
+        faults.append(f"docs/openapi.base.json: describes {name}, which is no operation")
+
+
+def objects(schema, name):
+    """Every object in a schema that has members, and how its description calls it."""
+    yield from ([(schema, name)] if "properties" in schema else [])
+    for member, inner in schema.get("properties", {}).items():
+        yield from objects(inner, f"{name}.{member}")
+    if isinstance(schema.get("items"), dict):
+        yield from objects(schema["items"], name)
+
+
+def all_objects(schemas, paths):
+    for name, schema in schemas.items():
+        yield from objects(schema, name)
+    for one in all_operations(paths):
+        body = one.get("requestBody", {"content": {"application/json": {"schema": {}}}})
+        yield from objects(body["content"]["application/json"]["schema"], one["operationId"])
+
+
+def describe_members(words, schemas, paths):
+    """Of members whose tables say nothing: by Schema.member, or else by the name alone."""
+    used = set()
+    for schema, name in all_objects(schemas, paths):
+        for member, inner in schema["properties"].items():
+            key = f"{name}.{member}" if f"{name}.{member}" in words else member
+            if "description" in inner:
+                continue
+            if key not in words:
+                faults.append(f"{name}.{member}: neither its table nor docs/openapi.base.json describes it")
+            used.add(key)
+            schema["properties"][member] = described(inner, words.get(key))
+    for key in sorted(set(words) - used):
+        faults.append(f"docs/openapi.base.json: describes {key}, which has a description or is not there")
+
+
+def widen_integers(document):
+    """Without a format they are 32 bits wide to some generators, and times are wider."""
+    for node, _ in walk(document):
+        if "integer" in kinds_of(node) and not (-(1 << 31) <= node.get("minimum", -(1 << 63)) and
+                                                node.get("maximum", 1 << 63) < 1 << 31):
+            node.setdefault("format", "int64")
 
 
 def build(tables, base):
-    examples, tags = base.pop("examples"), base.pop("operations")
+    examples, tags, words = base.pop("examples"), base.pop("operations"), base.pop("members")
     if "paths" in base:
         faults.append("docs/openapi.base.json: paths come from the table of endpoints")
     used, paths = set(), {}
@@ -430,7 +474,9 @@ def build(tables, base):
         if key == "components":
             document["paths"] = paths
         document[key] = value
-    add_tags(document, tags, paths)
+    describe_operations(document, tags, paths)
+    describe_members(words, base["components"]["schemas"], paths)
+    widen_integers(document)
     inline_scalars_or_null(document, base["components"]["schemas"])
     check_generators(document, base["components"]["schemas"])
     for ref in sorted(set(references(document))):

@@ -310,7 +310,6 @@ static void write_endpoint(struct buf *b, const struct endpoint *e)
     write_member(b, "path", e->route.pattern);
     write_member(b, "id", e->id);
     write_member(b, "summary", e->summary);
-    write_member(b, "more", e->more);
     write_member(b, "right", rights_word(rights_find(RIGHTS_JOBS, e->id)->right));
     write_params(b, e->params);
     if (e->body) {

@@ -534,17 +534,12 @@ const struct endpoint api_endpoints[] = {
      api_step_down,
      "stepDown",
      "Have the owner leave the jobs to another server",
-     .more = "Requests under way are finished, streams end, and the server goes on as a standby. "
-             "409 if no other server is there.",
      .answers = {{202, "it begins to", &api_stepping_down_shape},
                  {501, "this server works by itself", &api_error_shape}}},
     {{HTTP_GET, "/"},
      api_landing,
      "getLanding",
      "Ask what this is",
-     .more =
-         "Needs no credentials. Browsers (Accept: text/html) are sent to the web console, if it "
-         "is not turned off. Each of several servers answers by itself.",
      .answers = {{200, "what this is, and where to go on", &api_landing_shape},
                  {302, "none: to the console"}}},
     {{HTTP_GET, "/health"},
@@ -558,8 +553,6 @@ const struct endpoint api_endpoints[] = {
      api_clock_reset,
      "resetClock",
      "Reset time to the system's clock",
-     .more = "To be used after the clock was wrong and has been corrected. Streams are closed, and "
-             "requests under way are refused with 503.",
      .answers = {{200, "the time before and after", &api_clock_reset_shape}}},
     {{HTTP_GET, "/version"},
      api_version,
@@ -589,7 +582,6 @@ const struct endpoint api_endpoints[] = {
      .body = &api_token_body,
      .exact = true,
      .answers = {{201, "the token, whose text is shown only here", &api_token_made_shape}},
-     .more = "While there is no token of an admin, only on an admin listener on loopback.",
      .tokens = true},
     {{HTTP_GET, "/tokens"},
      api_tokens,

@@ -47,9 +47,8 @@ struct endpoint {
     const struct api_param *params; /* NULL: it has none, and a query is refused */
     const struct api_body *body;    /* NULL: none */
     struct api_answer answers[3];
-    const char *more; /* what the summary leaves out */
-    bool tokens;      /* it is about tokens: on loopback alone while there is no admin */
-    bool exact; /* a body with members that it does not know is refused; always so of PUT, PATCH */
+    bool tokens; /* it is about tokens: on loopback alone while there is no admin */
+    bool exact;  /* a body with members that it does not know is refused; always so of PUT, PATCH */
 };
 
 extern const struct endpoint api_endpoints[];

@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { Server, assertError, queueName, useServer } = require('./harness');
-const { METHODS, check, document, operations, schemaAt } = require('./openapi');
+const { METHODS, check, document, find, operations, schemaAt } = require('./openapi');
 
 const EVENT = ['components', 'schemas', 'Event'];
 
@@ -146,6 +146,47 @@ describe('docs/openapi.json', () => {
         assert.deepEqual([...new Set(used.flat())].sort(), [...known].sort());
         assert.ok(used.every((tags) => tags.length === 1));
         assert.ok(document.tags.every((tag) => tag.description));
+    });
+
+    it('describes_every_operation_parameter_and_member', () => {
+        const missing = [];
+        const resolve = (node) => node.$ref
+            ? node.$ref.slice(2).split('/').reduce((at, part) => at[part], document) : node;
+        let count = 0;
+        const visit = (schema, where) => {
+            if (schema.items)
+                visit(schema.items, where);
+            for (const [name, member] of Object.entries(schema.properties ?? {})) {
+                count++;
+                if (!/\w{2}/.test(member.description ?? ''))
+                    missing.push(`${where}.${name}`);
+                visit(member, `${where}.${name}`);
+            }
+        };
+        Object.entries(document.components.schemas).forEach(([name, schema]) => visit(schema, name));
+        for (const { operation: { operationId: id, summary, description, parameters, requestBody } } of operations) {
+            // A sentence or more, which does not repeat the summary.
+            if (!/^[A-Z].{20,}\.$/.test(description) || !summary || description.includes(summary))
+                missing.push(id);
+            if (requestBody)
+                visit(requestBody.content['application/json'].schema, id);
+            for (const parameter of parameters ?? [])
+                if (!parameter.description && !resolve(parameter.schema).description)
+                    missing.push(`${id} ${parameter.name}`);
+        }
+        assert.deepEqual(missing, []);
+        assert.ok(count > 1000);
+    });
+
+    // Times in milliseconds do not fit in 32 bits, which is what generators take integers for.
+    it('says_of_integers_that_are_wider_than_32_bits_that_they_are', () => {
+        const { Job, Gap } = document.components.schemas;
+        assert.equal(Job.properties.ready_at.format, 'int64');
+        assert.equal(Gap.properties.from.format, 'int64');
+        assert.equal(Job.properties.priority.format, undefined);
+        const { prefetch } = Object.fromEntries(find('GET', '/jobs/take').operation.parameters
+            .map((parameter) => [parameter.name, parameter.schema]));
+        assert.equal(prefetch.format, 'int64');
     });
 
     it('names_every_parameter_of_a_path', () => {
