@@ -247,7 +247,7 @@ def schema_of_answer(shapes):
     return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
 
 
-def responses(answers):
+def responses(answers, example):
     out = {}
     for answer in answers:
         if "shapes" in answer and answer["doc"][0] != "@":
@@ -262,9 +262,21 @@ def responses(answers):
         else:
             content = {"application/json": {"schema": schema_of_type(kind)}}
             out[str(answer["status"])] = {"description": about, "content": content}
+    if example is not None:
+        add_example(out, example)
     for key, name in (("4XX", "Refused"), ("5XX", "Failed")):
         out[key] = {"$ref": f"#/components/responses/{name}"}
     return out
+
+
+def add_example(answers, example):
+    """To the first answer that has a body; it is one of what the tables describe."""
+    bodies = [a["content"]["application/json"] for a in answers.values() if "content" in a]
+    bodies[0]["example"] = example
+
+
+def has_body(route):
+    return any("shapes" in a and a["doc"][0] != "@" and a["status"] < 300 for a in route["answers"])
 
 
 def operation(route, examples, used):
@@ -284,7 +296,11 @@ def operation(route, examples, used):
         content = {"example": examples["bodies"].get(route["id"]), "schema": schema}
         out["requestBody"] = {"required": not body["optional"],
                               "content": {"application/json": content}}
-    out["responses"] = responses(route["answers"])
+    answer = examples["answers"].get(route["id"])
+    if (answer is not None) != has_body(route):
+        faults.append(f"{route['id']}: an example of its answer is " +
+                      ("missing" if answer is None else "there, which has no body"))
+    out["responses"] = responses(route["answers"], answer if has_body(route) else None)
     return out
 
 
@@ -463,6 +479,8 @@ def build(tables, base):
     for route in tables["routes"]:
         item = paths.setdefault(route["path"], {})
         item[route["method"].lower()] = operation(route, examples, used)
+    for name in sorted(set(examples["answers"]) - {route["id"] for route in tables["routes"]}):
+        faults.append(f"docs/openapi.base.json: an answer of {name}, which is no operation")
     for name in sorted(set(examples["bodies"]) - used):
         faults.append(f"docs/openapi.base.json: an example of {name}, which takes no body")
     if "schemas" in base["components"]:

@@ -69,6 +69,24 @@ describe('docs/openapi.json', () => {
         assert.ok(count > 20);
     });
 
+    it('has_an_example_of_each_answer_that_has_a_body', () => {
+        let count = 0;
+        for (const { method, path: target, operation } of operations) {
+            const bodies = Object.entries(operation.responses).filter(([status, answer]) =>
+                status[0] === '2' && answer.content?.['application/json'] && target !== '/openapi.json');
+            if (bodies.length === 0)
+                continue;
+            const [status, answer] = bodies.find(([, body]) => body.content['application/json'].example) ?? [];
+            assert.ok(answer, `an example of the answer to ${method} ${target}`);
+            const { example } = answer.content['application/json'];
+            const valid = schemaAt(['paths', target, method.toLowerCase(), 'responses', status, 'content',
+                'application/json', 'schema']);
+            assert.ok(valid(example), `${method} ${target}: ${JSON.stringify(valid.errors)}`);
+            count++;
+        }
+        assert.ok(count > 75);
+    });
+
     it('has_every_route_and_no_other', () => {
         const source = fs.readFileSync(path.join(__dirname, '../../src/api/api_routes.c'), 'utf8');
         const routes = [...source.matchAll(/\{HTTP_([A-Z]+), "([^"]+)"/g)].map((m) => `${m[1]} ${m[2]}`);
