@@ -8,19 +8,21 @@
 
 #include "cli/catalog.h"
 #include "cli/commands.h"
+#include "cli/completion_fish.h"
 
-#define SHELLS "bash|zsh"
+#define SHELLS "bash|zsh|fish"
 
 const struct subcommand completion_command = {
     .name = "completion",
     .usage = SHELLS,
     .summary = "print a script for completion in a shell",
     .about =
-        "Prints a script for bash or zsh that completes commands, options and their values. "
-        "The packages install both; otherwise add a line to the shell's start-up file, see the "
-        "examples. For zsh, the script may also be put in a folder of its $fpath.",
+        "Prints a script for bash, zsh or fish that completes commands, options and their values. "
+        "The packages install all three; otherwise add a line to the shell's start-up file, "
+        "see the examples. For zsh, the script may also be put in a folder of its $fpath.",
     .examples = "  source <(tenax completion bash)   # in ~/.bashrc\n"
-                "  source <(tenax completion zsh)    # in ~/.zshrc, after compinit\n",
+                "  source <(tenax completion zsh)    # in ~/.zshrc, after compinit\n"
+                "  tenax completion fish > ~/.config/fish/completions/tenax.fish\n",
     .words = SHELLS,
 };
 
@@ -349,8 +351,10 @@ int completion_main(int argc, char **argv)
     } else if (argc == 2 && strcmp(argv[1], "zsh") == 0) {
         write_zsh(&b);
         write_zsh_end(&b);
+    } else if (argc == 2 && strcmp(argv[1], "fish") == 0) {
+        completion_fish(&b);
     } else {
-        return subcommand_usage(&completion_command, "for which shell? bash or zsh");
+        return subcommand_usage(&completion_command, "for which shell? bash, zsh or fish");
     }
     subcommand_print(stdout, &b);
     buf_fini(&b);

@@ -22,7 +22,7 @@ dpkg -i /tenax.deb >&2
 id -un tenax
 stat -c '%U %G %a' /var/lib/tenax
 stat -c '%U %a' /etc/tenax/tenax.env
-test -L /etc/systemd/system/multi-user.target.wants/tenax.service && echo enabled
+ls /etc/systemd/system/multi-user.target.wants | grep tenax
 tenax version
 
 step serve
@@ -96,9 +96,11 @@ describe('the Debian package', () => {
         const { stdout } = spawnSync('dpkg-deb', ['--contents', deb], { encoding: 'utf8' });
         for (const file of ['./usr/bin/tenax', './usr/share/man/man1/tenax-serve.1.gz',
             './lib/systemd/system/tenax.service', './etc/tenax/tenax.env',
+            './lib/systemd/system/tenax-work@.service', './etc/tenax/work.env',
             './usr/share/doc/tenax/openapi.json', './usr/share/doc/tenax/grafana/tenax.json',
             './usr/share/doc/tenax/alerts.yml',
-            './usr/share/bash-completion/completions/tenax', './usr/share/zsh/site-functions/_tenax'])
+            './usr/share/bash-completion/completions/tenax', './usr/share/zsh/site-functions/_tenax',
+            './usr/share/fish/vendor_completions.d/tenax.fish'])
             assert.ok(stdout.split('\n').some((line) => line.endsWith(` ${file}`)), file);
     });
 
@@ -130,7 +132,7 @@ describe('the Debian package', () => {
 
         it('makes_a_user_a_folder_for_jobs_and_a_service_that_is_enabled', () => {
             assert.deepEqual(said.install.slice(0, 4),
-                ['tenax', 'tenax tenax 750', 'root 644', 'enabled']);
+                ['tenax', 'tenax tenax 750', 'root 644', 'tenax.service']);
             assert.match(said.install[4], /^tenax \d/);
         });
 

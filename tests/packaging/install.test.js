@@ -52,8 +52,8 @@ after(() => fs.rmSync(destination, { recursive: true, force: true }));
 describe('make install', () => {
     it('puts_everything_below_the_prefix_in_DESTDIR', () => {
         for (const file of ['bin/tenax', 'lib/systemd/system/tenax.service',
-            'lib/sysusers.d/tenax.conf', 'share/bash-completion/completions/tenax',
-            'share/zsh/site-functions/_tenax', 'etc/tenax/tenax.env', 'share/man/man1/tenax.1'])
+            'lib/systemd/system/tenax-work@.service', 'etc/tenax/work.env', 'lib/sysusers.d/tenax.conf', 'share/bash-completion/completions/tenax',
+            'share/zsh/site-functions/_tenax', 'share/fish/vendor_completions.d/tenax.fish', 'etc/tenax/tenax.env', 'share/man/man1/tenax.1'])
             assert.ok(fs.existsSync(installed(file)), file);
         assert.deepEqual(fs.readdirSync(destination), ['usr']);
     });
@@ -63,10 +63,12 @@ describe('make install', () => {
     });
 
     it('leaves_the_settings_of_an_operator_alone', () => {
-        const file = installed('etc/tenax/tenax.env');
-        fs.writeFileSync(file, 'TENAX_PORT=9000\n');
+        const files = ['tenax.env', 'work.env'].map((name) => installed('etc/tenax', name));
+        for (const file of files)
+            fs.writeFileSync(file, 'TENAX_PORT=9000\n');
         install();
-        assert.equal(fs.readFileSync(file, 'utf8'), 'TENAX_PORT=9000\n');
+        for (const file of files)
+            assert.equal(fs.readFileSync(file, 'utf8'), 'TENAX_PORT=9000\n');
     });
 
     it('makes_a_user_from_sysusers', () => {
@@ -222,6 +224,75 @@ describe('completion in zsh', () => {
     });
 });
 
+// What fish offers for a command line that ends at the cursor.
+function fish(line) {
+    return output('fish', ['--no-config', '-c', 'source $argv[1]; complete -C $argv[2]',
+        installed('share/fish/vendor_completions.d/tenax.fish'), line], { cwd: SOURCE })
+        .split('\n').map((offer) => offer.split('\t')[0]).filter(Boolean);
+}
+
+describe('completion in fish', () => {
+    let script;
+
+    before(() => {
+        script = fs.readFileSync(installed('share/fish/vendor_completions.d/tenax.fish'), 'utf8');
+    });
+
+    // The lines of a command's own part.
+    const linesOf = (name) => script.split(`\n# tenax ${name}\n`)[1].split('\n\n')[0].trim().split('\n');
+
+    it('knows_every_command_and_explains_it', () => {
+        const offered = [...script.matchAll(/^complete -c tenax -n '__tenax_at ' -a (\S+) -d '.+'$/gm)].map((m) => m[1]);
+        assert.deepEqual(offered, [...commands, 'help']);
+        const actions = [.../^set -g __tenax_actions(.*)$/m.exec(script)[1].matchAll(/'([^']+)'/g)].map((m) => m[1]);
+        assert.deepEqual(actions, names.filter((name) => name.includes(' ')));
+    });
+
+    it('knows_every_option_for_its_command_alone', () => {
+        for (const name of names) {
+            const lines = linesOf(name).filter((line) => / -l /.test(line));
+            assert.deepEqual(lines.map((line) => `--${/ -l (\S+)/.exec(line)[1]}`), ['--help', ...flagsOf(name)], name);
+            for (const line of lines)
+                assert.ok(line.startsWith(`complete -c tenax -n '__tenax_at ${name}' `), line);
+        }
+    });
+
+    it('knows_what_follows_an_option', () => {
+        const option = (name, flag) => linesOf(name).find((line) => line.includes(` -l ${flag} `));
+        assert.match(option('serve', 'commit-mode'), / -l commit-mode -x -a 'fsync buffered' -d /);
+        assert.match(option('serve', 'root-dir'), / -x -a '\(__fish_complete_directories\)' -d /);
+        assert.match(option('serve', 'port'), / -l port -x -d /);
+        assert.match(option('serve', 'insecure'), / -l insecure -d /);
+        assert.match(option('apply', 'file'), / -s f -l file -r -F -d /);
+        assert.match(option('jobs', 'watch'), / -l watch -d /); // its value is optional
+    });
+
+    it('closes_what_it_quotes', () => {
+        for (const line of script.split('\n').filter((l) => l.startsWith('complete ')))
+            assert.match(line, /^(?:[^'\\]|'(?:[^'\\]|\\['\\])*')*$/, line);
+    });
+
+    const none = spawnSync('fish', ['--version']).error ? 'fish is not installed' : false;
+    describe('as fish does it', { skip: none }, () => {
+        for (const [what, line, want] of [
+            ['a_command', 'tenax res', ['restore']],
+            ['an_action', 'tenax tls i', ['init']],
+            ['an_option_of_an_action', 'tenax tls init --cl', ['--client']],
+            ['a_choice', 'tenax serve --commit-mode b', ['buffered']],
+            ['a_file_after_a_letter', 'tenax apply -f READ', ['README.md']],
+            ['a_folder', 'tenax check packag', ['packaging/']],
+            ['no_file_where_none_is_meant', 'tenax serve READ', []],
+            ['a_file_for_the_command_of_work', 'tenax work --queue q -- cat READ', ['README.md']],
+            ['a_topic_of_help', 'tenax help exi', ['exit-codes']],
+        ])
+            it(`offers_${what}`, () => assert.deepEqual(fish(line), want));
+
+        it('offers_commands_for_the_command_of_work', () => {
+            assert.ok(fish('tenax work --queue q -- ca').includes('cat'));
+        });
+    });
+});
+
 describe('the unit', () => {
     let unit;
 
@@ -273,5 +344,66 @@ describe('the unit', () => {
         } finally {
             manager.kill();
         }
+    });
+});
+
+describe('the unit of a worker', () => {
+    let unit, text;
+
+    before(() => {
+        unit = path.join(destination, 'tenax-work@mail.service');
+        text = fs.readFileSync(installed('lib/systemd/system/tenax-work@.service'), 'utf8');
+        fs.writeFileSync(unit, text.replace(`ExecStart=${PREFIX}/bin`, `ExecStart=${installed('bin')}`));
+    });
+
+    it('is_one_that_systemd_has_no_complaints_about', () => {
+        const said = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
+        assert.equal(said.stderr, '');
+        assert.equal(said.status, 0);
+        output('systemd-analyze', ['security', '--offline=true', '--threshold=30', unit]);
+    });
+
+    it('reads_the_settings_of_all_workers_before_its_own', () => {
+        assert.deepEqual([...text.matchAll(/^(?:Environment|EnvironmentFile)=(.*)$/gm)].map((m) => m[1]),
+            ['TENAX_QUEUE=%i', `-${PREFIX}/etc/tenax/work.env`, `${PREFIX}/etc/tenax/work-%i.env`]);
+    });
+
+    it('outlives_the_end_of_what_its_commands_do', () => {
+        // By default they have 30 s, and 5 s more after SIGTERM.
+        assert.ok(Number(/^TimeoutStopSec=(\d+)$/m.exec(text)[1]) > 35);
+        assert.match(text, /^KillMode=mixed$/m); // the worker itself ends them
+    });
+
+    // Runs what systemd would, with these variables: it splits each into words, and removes quotes.
+    function work(env) {
+        const words = (value = '') => [...value.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => m[1] ?? m[2]);
+        const [, line] = /^ExecStart=(.*)$/m.exec(text);
+        const [program, ...args] = line.split(' ').flatMap((word) =>
+            (word.startsWith('$') ? words(env[word.slice(1)]) : [word]));
+        return spawnSync(path.join(destination, program), args,
+            { encoding: 'utf8', env: { ...process.env, TENAX_QUEUE: 'mail', ...env } });
+    }
+
+    it('runs_the_command_of_its_settings_for_jobs_of_the_queue_it_is_named_after', async () => {
+        const server = new Server();
+        try {
+            await server.start();
+            const job = await server.enqueue({ queue: 'mail', payload: { to: 'ada' }, retention: { completed_ms: 60000 } });
+            const ran = work({ TENAX_URL: server.url(), WORK_OPTIONS: '--drain --name "the mailer"',
+                WORK_COMMAND: 'sh -c "cat >$TENAX_RESULT"' });
+            assert.equal(ran.status, 0, ran.stderr);
+            const done = await server.job(job.id);
+            assert.deepEqual([done.status, done.result], ['completed', { to: 'ada' }]);
+            assert.equal((await server.runs(job.id))[0].worker, 'the mailer');
+        } finally {
+            await server.clean();
+        }
+    });
+
+    it('ends_for_good_without_a_command', () => {
+        const ran = work({ TENAX_URL: 'http://127.0.0.1:1' });
+        assert.equal(ran.status, 2);
+        assert.match(ran.stderr, /which command\?/);
+        assert.match(text, /^RestartPreventExitStatus=2$/m);
     });
 });
