@@ -19,6 +19,8 @@
  * it has found: as the reference. */
 #define DRIFT_MS ((int64_t)15 * 60 * 1000)
 #define GRACE_MS ((int64_t)25 * 60 * 1000)
+/* How long it is known of an artifact that it has expired: as the reference. */
+#define KEPT_MS ((int64_t)4 * 24 * 3600 * 1000)
 
 /* --- entries --- */
 
@@ -275,6 +277,11 @@ static void extend(struct tc_call *c, struct tc_object *o)
 static void replace(struct artifact_creation *n, const struct tc_artifact *old)
 {
     struct tc_call *c = n->call;
+    if (tc_artifact_has_expired(old, c->now)) {
+        n->artifact.version = old->version;
+        put(n, KV_VERSION);
+        return;
+    }
     if (!may_replace(old, &n->artifact)) {
         tc_fail(c, TC_REQUEST_CONFLICT,
                 "Artifact already exists, with another type, content or a later expiration.");
@@ -317,6 +324,13 @@ static bool has_bytes(const struct tc_artifact *artifact)
     return artifact->storage == TC_STORAGE_S3 || artifact->storage == TC_STORAGE_OBJECT;
 }
 
+/* An upload that was never finished leaves nothing to speak of. */
+static instant kept_until(const struct tc_artifact *artifact)
+{
+    int64_t longer = tc_artifact_is_present(artifact) ? KEPT_MS : 0;
+    return (instant){artifact->expires.ms + longer};
+}
+
 static struct kv_change change_of(struct tc_call *c, const struct tc_artifact *artifact,
                                   struct str key, enum kv_condition when)
 {
@@ -325,7 +339,7 @@ static struct kv_change change_of(struct tc_call *c, const struct tc_artifact *a
     struct str text = arena_copy(c->arena, buf_view(&value));
     buf_fini(&value);
     return (struct kv_change){
-        .entry = {STR(TC_ARTIFACTS), key, text, artifact->expires, artifact->version},
+        .entry = {STR(TC_ARTIFACTS), key, text, kept_until(artifact), artifact->version},
         .when = when};
 }
 

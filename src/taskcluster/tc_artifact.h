@@ -3,7 +3,8 @@
 #define TASKCLUSTER_TC_ARTIFACT_H
 
 /* What the queue knows of an artifact: an entry of the backend's (core/kv.h) under
- * "taskId/runId/name", which expires with the artifact. */
+ * "taskId/runId/name". When the artifact expires its bytes go; the entry stays for a while, so that
+ * whoever follows an old link hears that it has expired, not that it never was. */
 
 #include "taskcluster/tc_internal.h"
 
@@ -42,6 +43,10 @@ void tc_artifact_write(struct buf *b, const struct tc_artifact *artifact);
 static inline bool tc_artifact_is_present(const struct tc_artifact *artifact)
 {
     return artifact->upload_id.len == 0;
+}
+static inline bool tc_artifact_has_expired(const struct tc_artifact *artifact, instant now)
+{
+    return artifact->expires.ms <= now.ms;
 }
 /* {"storageType": …, "name": …} */
 void tc_artifact_answer(struct buf *b, const struct tc_artifact *artifact);

@@ -55,6 +55,8 @@ static void on_entry(void *ctx, const struct reply *r)
         tc_fail_err(c, &r->err);
     else if (!read)
         tc_fail(c, TC_INTERNAL_SERVER_ERROR, "the entry of the artifact is malformed");
+    else if (tc_artifact_has_expired(&artifact, c->now))
+        tc_fail(c, TC_RESOURCE_EXPIRED, "Artifact expired");
     else if (!s->follow || artifact.storage != TC_STORAGE_LINK)
         s->then(c, &artifact);
     else if (was_seen(s, artifact.target) || s->count == HOPS_MAX)
@@ -276,6 +278,11 @@ bool taskcluster_opens_by_link(struct str path)
 
 /* --- lists --- */
 
+static bool is_listed(const struct tc_call *c, const struct tc_artifact *artifact)
+{
+    return tc_artifact_is_present(artifact) && !tc_artifact_has_expired(artifact, c->now);
+}
+
 static void on_page(void *ctx, const struct reply *r)
 {
     struct tc_call *c = ctx;
@@ -288,7 +295,7 @@ static void on_page(void *ctx, const struct reply *r)
     }
     buf_lit(b, "{\"artifacts\":[");
     for (size_t i = 0; i < r->count; i++) {
-        if (!tc_artifact_of(&r->kv[i], c->arena, &artifact) || !tc_artifact_is_present(&artifact))
+        if (!tc_artifact_of(&r->kv[i], c->arena, &artifact) || !is_listed(c, &artifact))
             continue;
         if (!first)
             buf_byte(b, ',');

@@ -251,6 +251,9 @@ describe('a task that expires', () => {
         await until(async () => (await queue.status(id).catch((err) => err)).statusCode === 404);
         await assertRefused(queue.task(id), 404, 'ResourceNotFound');
         await assertRefused(queue.getTaskGroup(id), 404, 'ResourceNotFound');
+        await assertRefused(queue.artifact(id, 0, 'public/a'), 410, 'ResourceExpired');
+        server.pass(4 * DAY);
+        await until(async () => (await queue.artifact(id, 0, 'public/a').catch((err) => err)).statusCode === 404);
         const now = { created: at(0), deadline: at(MINUTE) };
         const again = await queue.createTask(id, { ...task, ...now, expires: undefined });
         assert.equal(again.status.state, 'pending', 'the id is free');

@@ -360,13 +360,24 @@ describe('artifacts', () => {
         assert.ok(name);
         const { url } = await queue.artifact(id, 0, 'short');
         await until(async () => (await fetch(url)).status === 403, 'the URL expires');
-        await assertRefused(queue.artifact(id, 0, 'short'), 404, 'ResourceNotFound');
+        await queue.createArtifact(id, 0, 'link', { storageType: 'link', artifact: 'short',
+            expires: expires() });
+        for (const name of ['short', 'link'])
+            for (const of of [queue.artifact(id, 0, name), queue.latestArtifact(id, name)])
+                await assertRefused(of, 410, 'ResourceExpired', /Artifact expired/);
+        await assertRefused(queue.artifactInfo(id, 0, 'short'), 410, 'ResourceExpired');
+        assert.equal((await server.fetch(`/api/queue/v1/task/${id}/artifacts/short`)).status, 410);
+        await assertRefused(queue.artifact(id, 0, 'never'), 404, 'ResourceNotFound');
+        assert.deepEqual((await queue.listArtifacts(id, 0)).artifacts.map((a) => a.name), ['link']);
         assert.equal((await put(putUrl, 'late')).status, 403);
         const other = await queue.createArtifact(id, 0, 'too-large', s3());
         await until(async () => {
             assert.equal((await put(other.putUrl, Buffer.alloc(70e3))).status, 507);
             return !files().includes(name);
         }, 'a refused upload makes expired files go');
+        const again = await queue.createArtifact(id, 0, 'short', s3({ contentType: 'text/html' }));
+        assert.equal((await put(again.putUrl, 'anew', { 'content-type': 'text/html' })).status, 200);
+        assert.equal((await fetch((await queue.artifact(id, 0, 'link')).url)).text, 'anew');
     });
 });
 
