@@ -16,6 +16,8 @@ testClient('go', {
             `require tenax v0.1.0\n\nreplace tenax => ${path.join(CLIENTS, 'go')}\n`);
         return ['sh', '-c', 'cd "$0" && go run .', here];
     },
+    whole: (text) => 'package main\n\nimport (\n    "context"\n    "tenax"\n)\n\n' +
+        `func main() {\nctx := context.Background()\n${text}}\n`,
     // Not `go run`, which passes no signals on.
     prepare: (dir) => ['go', 'build', '-o', path.join(dir, 'worker'), './internal/testworker'],
     worker: (dir) => [path.join(dir, 'worker')],

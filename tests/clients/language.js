@@ -4,12 +4,14 @@
 // What the client of every language has to do, against the real server. A language that is absent
 // fails: `tools/setup test` installs all of them.
 //
-// testClient(name, {tests, counted, example, prepare, worker, cwd, env}):
+// testClient(name, {tests, counted, example, whole, fence, prepare, worker, cwd, env}):
 //   tests    [command, arguments…] that runs the language's own tests in cwd; they find the server
 //            (behind proxy.js) in TENAX_URL, one with TLS and tokens in TEST_SECURE_URL, its CA in
 //            TEST_CA_CERT and a token of an operator in TEST_TOKEN_FILE
 //   counted  what its output says if tests were run and none was skipped
 //   example  (text, dir) → [command, arguments…] that runs the first sample of the README
+//   whole    (text) → the program of the lines in the README of all, if they are none by themselves
+//   fence    how that README calls its language, if not by name
 //   prepare  (dir) → [command, arguments…] to be run before all else, if anything
 //   worker   (dir) → [command, arguments…]: a program that is given QUEUE CONCURRENCY LEASE_MS
 //            GRACE_MS LEDGER. It adds "TYPE ID RUN" to the ledger and, of a job of type
@@ -57,7 +59,8 @@ function linesOf(file) {
 }
 
 function testClient(name, {
-    tests, counted, example, prepare, worker, cwd = path.join(CLIENTS, name), env = {},
+    tests, counted, example, whole = (text) => text, fence = name, prepare, worker,
+    cwd = path.join(CLIENTS, name), env = {},
 }) {
     describe(`the client for ${name}`, () => {
         let dir;
@@ -118,15 +121,12 @@ function testClient(name, {
             }
         });
 
-        it('runs_the_sample_of_its_README', async () => {
-            const readme = fs.readFileSync(path.join(CLIENTS, name, 'README.md'), 'utf8');
-            const [, sample] = /^```\w+\n([^]*?)^```$/m.exec(readme);
-            assert.ok(sample.split('\n').length <= 40, 'it is short');
+        // It enqueues a job and does it.
+        async function runsSample(command) {
             const server = new Server({ args: ['--default-completed-job-retention', '1h'] });
             await server.start();
             try {
-                const { code, said } = await finish(start(example(sample, dir),
-                    { TENAX_URL: server.url() }), 'the sample');
+                const { code, said } = await finish(start(command, { TENAX_URL: server.url() }), 'the sample');
                 assert.equal(code, 0, said);
                 const { jobs } = (await server.get('/jobs?queue=mail')).json;
                 assert.equal(jobs.length, 1);
@@ -135,6 +135,22 @@ function testClient(name, {
             } finally {
                 await server.clean();
             }
+        }
+
+        it('runs_the_sample_of_its_README', async () => {
+            const readme = fs.readFileSync(path.join(CLIENTS, name, 'README.md'), 'utf8');
+            const [, sample] = /^```\w+\n([^]*?)^```$/m.exec(readme);
+            assert.ok(sample.split('\n').length <= 40, 'it is short');
+            await runsSample(example(sample, dir));
+        });
+
+        it('runs_its_start_of_the_README_of_all', async () => {
+            const readme = fs.readFileSync(path.join(CLIENTS, '../README.md'), 'utf8');
+            const [, sample] = new RegExp(`^\\x60{3}${fence}\\n([^]*?)^\\x60{3}$`, 'm').exec(readme);
+            assert.equal(sample.trim().split('\n').length, 5);
+            const folder = path.join(dir, 'start');
+            fs.mkdirSync(folder);
+            await runsSample(example(whole(sample), folder));
         });
 
         it('gives_its_jobs_back_at_SIGTERM_at_once', async () => {

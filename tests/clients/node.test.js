@@ -15,5 +15,6 @@ testClient('node', {
         fs.writeFileSync(path.join(dir, 'sample.mjs'), text);
         return ['node', path.join(dir, 'sample.mjs')];
     },
+    fence: 'js',
     worker: () => ['node', 'test/worker.js'],
 });

@@ -90,9 +90,14 @@ describe('the documents', () => {
     });
 
     it('are_all_found_from_the_README', () => {
-        const readme = read('README.md');
-        for (const file of documents.filter((name) => name !== 'README.md'))
-            assert.ok(readme.includes(`](${file})`), file);
+        const targets = (file) => [...read(file).matchAll(/\]\(([^)#\s]+)/g)]
+            .map(([, target]) => path.join(path.dirname(file), target));
+        assert.ok(targets('README.md').includes('docs/index.md'));
+        const found = new Set([...targets('README.md'), ...targets('docs/index.md')]);
+        assert.deepEqual(documents.filter((name) => name !== 'README.md' && !found.has(name)), []);
+        // The folder of a page names each of those in it, with what it is about.
+        for (const file of documents.filter((name) => name.startsWith('docs/') && name !== 'docs/index.md'))
+            assert.ok(targets('docs/index.md').includes(file), file);
     });
 
     it('use_commands_that_were_found', () => {
