@@ -39,7 +39,8 @@ static void on_artifact(void *ctx, const struct reply *r)
     struct tell_request *q = ctx;
     struct tc_artifact artifact;
     bool known = r->err.code == ERR_OK && tc_artifact_of(&r->kv[0], &q->arena, &artifact) &&
-                 artifact.storage != TC_STORAGE_S3;
+                 artifact.storage != TC_STORAGE_S3 &&
+                 !tc_artifact_has_expired(&artifact, tc_now(q->tc));
     if (known)
         tc_message_artifact(q->out, &artifact);
     else
