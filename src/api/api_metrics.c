@@ -356,6 +356,7 @@ static void add_rules(struct text *t, const struct meter *m)
         [METER_FAIL] = {"fail", 4},
         [METER_RULE_LIMIT] = {"rule_limit", 10},
         [METER_GLOBAL_MAX] = {"global_max", 10},
+        [METER_RETRY_FOR] = {"retry_for", 9},
     };
     family(t, "tenax_policy_retries", "counter",
            "Retries that rules of retry policies granted; rules count from 1, default is the "

@@ -408,26 +408,47 @@ static void write_one(struct schedule *s, struct str policy, size_t rule, struct
     s->first = false;
 }
 
+/* How many of the retries begin within the time for them, at the earliest; runs take none. */
+static int64_t limit_in_time(const struct curve *curve, int64_t limit, span most)
+{
+    span least, longest, all = {0};
+    if (!most.ms || curve->shape == CURVE_NONE)
+        return limit;
+    for (int64_t n = 1; n <= limit; n++) {
+        curve_range(curve, (uint32_t)n, &least, &longest);
+        all.ms += least.ms;
+        if (all.ms > most.ms)
+            return n - 1;
+        if (least.ms == 0 && curve->base.ms == 0)
+            break; /* nor will it ever wait */
+    }
+    return limit;
+}
+
+/* What the schedule of a rule, or of the default action, shows. The total over all rules is below
+ * the global limit, so each rule's count is, too. */
+static int64_t shown_limit(const struct policy *p, const struct policy_rule *r,
+                           const struct policy_settings *settings)
+{
+    int64_t limit = policy_limit(p, r, settings);
+    limit = limit < settings->global_max_retries ? limit : settings->global_max_retries;
+    return limit_in_time(policy_backoff(p, r, settings), limit, policy_retry_for(p, r));
+}
+
 static void write_policy(struct schedule *s, const struct policy *p,
                          const struct policy_settings *settings)
 {
     struct buf what = {0};
     for (size_t i = 0; i < p->rule_count; i++) {
         const struct policy_rule *r = &p->rules[i];
-        int64_t limit = policy_limit(p, r, settings);
+        int64_t limit = r->action == POLICY_FAIL ? 0 : shown_limit(p, r, settings);
         what.len = 0;
         matcher_describe(&r->match, &what);
-        if (r->action == POLICY_FAIL)
-            limit = 0;
-        /* The total over all rules is below the global limit, so each rule's count is, too. */
-        limit = limit < settings->global_max_retries ? limit : settings->global_max_retries;
         write_one(s, p->name, i + 1, buf_view(&what), policy_backoff(p, r, settings), limit);
     }
-    int64_t limit = policy_limit(p, NULL, settings);
-    limit = limit < settings->global_max_retries ? limit : settings->global_max_retries;
     if (p->default_action == POLICY_RETRY)
         write_one(s, p->name, 0, STR("whatever no rule matches"), policy_backoff(p, NULL, settings),
-                  limit);
+                  shown_limit(p, NULL, settings));
     buf_fini(&what);
 }
 

@@ -205,6 +205,7 @@ static void share_account(struct job_state *s, const struct job_state *of)
     s->extras.culprit_counts = of->extras.culprit_counts;
     s->extras.asked_retries = of->extras.asked_retries;
     s->extras.expired_retries = of->extras.expired_retries;
+    s->extras.first_failed_at = of->extras.first_failed_at;
 }
 
 void engine_gang_recalled(struct engine *e, instant now, const struct live *l, struct job_state *s)

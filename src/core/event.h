@@ -27,6 +27,7 @@ enum decider {
     DECIDER_RETRY_LIMIT, /* the retry limit and backoff of the job, its queue or the server */
     DECIDER_GLOBAL_MAX,  /* globalMaxRetries */
     DECIDER_CULPRIT,     /* it was not the job's fault, and has not happened too often */
+    DECIDER_RETRY_FOR,   /* the time for retries, which began with the first failure, is over */
     DECIDER_COUNT
 };
 

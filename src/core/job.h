@@ -112,6 +112,7 @@ struct job_extras {
     uint64_t asked_retries;    /* how often a worker's retry_at has */
     uint64_t expired_retries;  /* how often a lease that ran out has, without a rule */
     struct str culprit_counts; /* whose failures it was retried after (core/culprit_ledger.h) */
+    instant first_failed_at;   /* since when its time for retries counts (core/verdict.h) */
     struct str avoid_node;     /* which the next run is to stay off */
     instant avoid_until;       /* must until then, should from then on */
     struct str node;           /* of the newest run, if its worker said */

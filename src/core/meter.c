@@ -60,6 +60,7 @@ static enum meter_decision decision_of(const struct ruling *r, bool retry)
     return retry                         ? METER_RETRY
            : r->by == DECIDER_RULE_LIMIT ? METER_RULE_LIMIT
            : r->by == DECIDER_GLOBAL_MAX ? METER_GLOBAL_MAX
+           : r->by == DECIDER_RETRY_FOR  ? METER_RETRY_FOR
                                          : METER_FAIL;
 }
 

@@ -31,6 +31,7 @@ enum meter_decision {
     METER_FAIL,       /* it says Fail */
     METER_RULE_LIMIT, /* it has no retries left */
     METER_GLOBAL_MAX, /* the job has none left at all */
+    METER_RETRY_FOR,  /* its time for retries is over */
     METER_DECISIONS
 };
 

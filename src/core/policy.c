@@ -182,6 +182,11 @@ const struct curve *policy_backoff(const struct policy *policy, const struct pol
     return &settings->default_backoff;
 }
 
+span policy_retry_for(const struct policy *policy, const struct policy_rule *rule)
+{
+    return rule && rule->retry_for.ms ? rule->retry_for : policy->retry_for;
+}
+
 static void set_affinity(const struct choice *c, struct policy_verdict *v)
 {
     static const struct policy_affinity none = {0};

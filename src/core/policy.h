@@ -53,6 +53,7 @@ struct policy_rule {
     enum policy_action action; /* POLICY_RETRY or POLICY_FAIL */
     /* Overrides of the policy. */
     int64_t retry_limit;  /* or POLICY_NO_LIMIT */
+    span retry_for;       /* since the job's first failure; 0: not stated */
     struct curve backoff; /* CURVE_NONE: not stated */
     struct policy_affinity affinity;
     struct policy_growth growth[POLICY_RESOURCES];
@@ -66,6 +67,7 @@ struct policy_rule {
 struct policy {
     struct str name;                   /* a DNS label */
     int64_t retry_limit;               /* or POLICY_NO_LIMIT */
+    span retry_for;                    /* since the job's first failure; 0: not stated */
     enum policy_action default_action; /* POLICY_ACTION_NONE: not stated */
     struct curve backoff;              /* CURVE_NONE: not stated */
     struct policy_affinity affinity;
@@ -196,6 +198,9 @@ int64_t policy_limit(const struct policy *policy, const struct policy_rule *rule
                      const struct policy_settings *settings);
 const struct curve *policy_backoff(const struct policy *policy, const struct policy_rule *rule,
                                    const struct policy_settings *settings);
+/* How long after a job's first failure its retries may begin: rule ?? policy; 0: at any time.
+ * core/verdict.c enforces it, since policies know nothing of time. */
+span policy_retry_for(const struct policy *policy, const struct policy_rule *rule);
 
 /* The next amount of a job that has this much; never less. */
 uint64_t policy_grow(const struct policy_growth *g, enum policy_resource what, uint64_t amount);

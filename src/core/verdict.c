@@ -35,6 +35,7 @@ const char *verdict_decider_name(enum decider d)
         [DECIDER_RETRY_LIMIT] = "retry_limit",
         [DECIDER_GLOBAL_MAX] = "global_max",
         [DECIDER_CULPRIT] = "culprit",
+        [DECIDER_RETRY_FOR] = "retry_for",
     };
     must(d < DECIDER_COUNT);
     return names[d];
@@ -344,6 +345,91 @@ static void keep_ledger(const struct verdict_request *r, struct had *h, struct a
     v->extras.culprit_counts = culprit_ledger_write(&h->ledger, a);
 }
 
+/* --- retryFor --- */
+
+/* How long whoever granted the retry retries; 0: for any time. */
+static span retry_for_of(const struct verdict *v, const struct verdict_rules *rules)
+{
+    for (size_t i = 0; v->extras.granted && i < rules->policy_count; i++) {
+        const struct policy *p = rules->policies[i];
+        if (str_eq(p->name, v->ruling.policy))
+            return policy_retry_for(p, v->ruling.rule >= 0 ? &p->rules[v->ruling.rule] : NULL);
+    }
+    return (span){0};
+}
+
+static void say_whose_time(struct buf *b, const struct verdict *v, span most)
+{
+    if (v->ruling.rule >= 0)
+        buf_print(b, "rule %d of policy %.*s", v->ruling.rule + 1, STR_ARG(v->ruling.policy));
+    else
+        buf_print(b, "the default of policy %.*s", STR_ARG(v->ruling.policy));
+    buf_lit(b, " retries for no longer than ");
+    duration_write(b, most);
+}
+
+/* The time for retries, which began `since`, ends before the one at `at` would begin. */
+static void say_too_late(struct buf *b, const struct verdict *v, span most, instant since,
+                         instant now, instant at)
+{
+    bool failed_before = since.ms < now.ms;
+    buf_lit(b, "dead: ");
+    if (failed_before) {
+        buf_lit(b, "failed for ");
+        duration_write(b, instant_diff(now, since));
+        buf_str(b, at.ms > now.ms ? STR(", and the retry would begin in ") : STR(""));
+    } else {
+        buf_lit(b, "the retry would begin in ");
+    }
+    if (at.ms > now.ms)
+        duration_write(b, instant_diff(at, now));
+    buf_lit(b, "; ");
+    say_whose_time(b, v, most);
+    buf_byte(b, '\0');
+}
+
+/* Nothing of the retry is kept. */
+static void refuse(struct verdict *v, const struct verdict_request *r, const char *why,
+                   struct arena *a)
+{
+    v->retry = false;
+    v->at = INSTANT_NONE;
+    v->resolution = job_outcome_resolution(r->outcome);
+    v->extras = job_extras_copy(a, &r->job->state.extras);
+    v->extras.avoid_node = (struct str){0};
+    v->extras.avoid_until = (instant){0};
+    v->extras.granted = 0;
+    v->ruling.count -= v->ruling.count > 0;
+    v->ruling.by = DECIDER_RETRY_FOR;
+    v->reason[0] = '\0';
+    add_words(v->reason, why);
+}
+
+static void limit_time(const struct verdict_request *r, const struct verdict_rules *rules,
+                       instant now, span grace, struct arena *a, struct verdict *v)
+{
+    const struct job_state *s = &r->job->state;
+    span most = retry_for_of(v, rules);
+    bool others = v->ruling.by == DECIDER_CULPRIT ||
+                  (v->extras.granted && !most.ms && is_others_fault(r, rules));
+    instant *since = &v->extras.first_failed_at;
+    if (s->attempts == s->forgiven)
+        *since = (instant){0};
+    if (!v->retry || others)
+        return;
+    if (!since->ms)
+        *since = now;
+    instant at = instant_max(v->at, instant_add(now, grace));
+    if (!most.ms || instant_diff(at, *since).ms <= most.ms)
+        return;
+    struct buf why = {0};
+    say_too_late(&why, v, most, *since, now, at);
+    refuse(v, r, why.at, a);
+    buf_fini(&why);
+}
+
+/* --- policies --- */
+
 /* False if a lease ran out that no rule names: then nothing was decided, and nothing drawn. */
 static bool decide_by_policies(const struct verdict_request *r, const struct verdict_rules *rules,
                                const struct policy_count *counts, size_t used, int64_t others,
@@ -453,6 +539,8 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
         decided = fail_without_policy(r->job, rules, enabled, rng, &v);
     if (!decided)
         decide_by_limits(r, rules, &had, now, rng, &v);
+    span grace = grace_of(r, rules);
+    limit_time(r, rules, now, grace, a, &v);
     keep_ledger(r, &had, a, &v);
     if (v.resolution == RESOLUTION_FAILED)
         v.resolution = job_outcome_resolution(r->outcome);
@@ -461,7 +549,6 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
         say_off(r, rules, counts, used, others_for(r, &had, rules->settings), *rng, &v);
     if (enabled && rules->missing.len)
         say_missing(rules->missing, &v);
-    span grace = grace_of(r, rules);
     if (v.retry && grace.ms > 0)
         wait_for_end(&v, now, r->token, grace);
     return v;

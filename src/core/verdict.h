@@ -11,7 +11,12 @@
  * it come first, and then only the job's own limits. While policies are switched on, whoever grants
  * a retry, globalMaxRetries has the last word.
  * Where the limits decide, retries after failures of others are free, up to a bound for each
- * culprit (core/retry.h). */
+ * culprit (core/retry.h).
+ * Whoever grants a retry may say how long retries go on (retryFor): one that would begin later than
+ * that is not made, and the job is dead at once. The time counts from the job's first failure since
+ * it was enqueued or brought back by hand; a failure of others does not start it, unless the rule
+ * that retries the job says how long. A free retry and one at a time that the worker named are not
+ * limited by it. */
 
 #include "base/arena.h"
 #include "base/rng.h"

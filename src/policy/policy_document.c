@@ -94,6 +94,15 @@ static struct err read_action(struct json_cursor *c, struct arena *a, void *acti
     return err_none();
 }
 
+static struct err read_retry_for(struct json_cursor *c, struct arena *a, void *retry_for)
+{
+    size_t at = c->pos;
+    TRY(fields_span(c, a, retry_for));
+    if (((span *)retry_for)->ms > 0)
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_VALUE, "more than 0s (retryLimit: 0 allows no retry)");
+}
+
 /* --- rules --- */
 
 static struct err read_sticky(struct json_cursor *c, struct arena *a, void *fleeting)
@@ -191,6 +200,8 @@ static const struct field rule_table[] = {
     FIELDS_CONTAINER,
     {"retryLimit", false, fields_retries, RULE(retry_limit), .doc = "integer 0..$",
      .most = POLICY_RETRIES_MAX},
+    {"retryFor", false, read_retry_for, RULE(retry_for),
+     .doc = "Duration: how long after the job's first failure a retry may begin"},
     {"backoff", false, policy_document_backoff, RULE(backoff), .doc = "PolicyBackoff"},
     {"antiAffinity", false, read_affinity, RULE(affinity), .doc = "AntiAffinity"},
     {"mutations", false, rule_mutations, RULE(growth), .doc = "RuleMutations"},
@@ -265,6 +276,8 @@ static struct err spec_limit_per(struct json_cursor *c, struct arena *a, void *c
 static const struct field spec_table[] = {
     {"retryLimit", false, fields_retries, SPEC(retry_limit), .doc = "integer 0..$",
      .most = POLICY_RETRIES_MAX},
+    {"retryFor", false, read_retry_for, SPEC(retry_for),
+     .doc = "Duration: how long after the job's first failure a retry may begin"},
     {"retryLimitPer", false, spec_limit_per, SPEC(counts_together), .doc = "string (*)",
      .words = limits_per},
     {"defaultAction", false, read_action, SPEC(default_action), .doc = "string (*)",
@@ -407,11 +420,14 @@ static void add_action(struct document_node *to, const char *name, enum policy_a
                      document_string(a, action == POLICY_RETRY ? STR("Retry") : STR("Fail")));
 }
 
-static void add_overrides(struct document_node *to, int64_t limit, const struct curve *backoff,
-                          const struct policy_affinity *affinity, struct arena *a)
+static void add_overrides(struct document_node *to, int64_t limit, span retry_for,
+                          const struct curve *backoff, const struct policy_affinity *affinity,
+                          struct arena *a)
 {
     if (limit != POLICY_NO_LIMIT)
         document_add(to, "retryLimit", document_int(a, limit));
+    if (retry_for.ms)
+        document_add(to, "retryFor", fields_span_tree(a, retry_for));
     if (backoff->shape != CURVE_NONE)
         document_add(to, "backoff", policy_document_backoff_tree(backoff, a));
     if (affinity->mode == POLICY_AFFINITY_UNSET)
@@ -463,7 +479,7 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
     add_action(spec, "defaultAction", p->default_action, a);
     if (p->counts_together)
         document_add(spec, "retryLimitPer", document_string(a, STR("policy")));
-    add_overrides(spec, p->retry_limit, &p->backoff, &p->affinity, a);
+    add_overrides(spec, p->retry_limit, p->retry_for, &p->backoff, &p->affinity, a);
     if (p->rule_count == 0)
         return root;
     struct document_node *rules = document_add(spec, "rules", document_list(a));
@@ -472,7 +488,7 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
         struct document_node *rule = document_add(rules, "", document_map(a));
         add_action(rule, "action", r->action, a);
         fields_add_matchers(a, rule, &r->match);
-        add_overrides(rule, r->retry_limit, &r->backoff, &r->affinity, a);
+        add_overrides(rule, r->retry_limit, r->retry_for, &r->backoff, &r->affinity, a);
         if (policy_rule_grows(r))
             add_mutations(rule, r->growth, a);
     }

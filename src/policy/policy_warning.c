@@ -105,6 +105,7 @@ static void check_action(struct document_node *list, struct arena *a, const stru
         const char *name;
         bool stated;
     } fields[] = {{"retryLimit", r->retry_limit != POLICY_NO_LIMIT},
+                  {"retryFor", r->retry_for.ms > 0},
                   {"backoff", r->backoff.shape != CURVE_NONE},
                   {"antiAffinity", r->affinity.mode != POLICY_AFFINITY_UNSET}};
     for (size_t j = 0; r->action == POLICY_FAIL && j < COUNT(fields); j++)
@@ -126,6 +127,8 @@ void policy_warning_find(struct document_node *list, struct arena *a, const stru
     }
     if (!retries && p->retry_limit != POLICY_NO_LIMIT)
         policy_warning_add(list, a, "%sretryLimit has no effect: every action is Fail", spec);
+    if (!retries && p->retry_for.ms)
+        policy_warning_add(list, a, "%sretryFor has no effect: every action is Fail", spec);
 }
 
 /* --- beside the settings --- */

@@ -15,6 +15,7 @@ struct side {
     struct rng rng;  /* delays with jitter take one draw; repeatable */
     struct job job;  /* the job as this side would have left it */
     bool over;       /* dead: not evaluated any more */
+    instant now;     /* runs take no time, waits all of theirs */
     uint64_t *steps; /* used by the searches of both sides */
     struct simulate_side out;
 };
@@ -22,7 +23,7 @@ struct side {
 /* The engine's decision, without what a worker may have stated. */
 static struct verdict judge(struct side *s, const struct run *run)
 {
-    const instant now = {0};
+    const instant now = s->now;
     const struct verdict_request request = {.job = &s->job,
                                             .outcome = run->outcome,
                                             .failure = &run->failure,
@@ -35,6 +36,7 @@ static struct verdict judge(struct side *s, const struct run *run)
     if (v.retry) {
         s->out.retries++;
         s->out.window.ms += instant_diff(v.at, now).ms;
+        s->now = v.at;
     }
     return v;
 }
@@ -82,12 +84,13 @@ static struct simulate_verdict ask(struct side *s, const struct run *run)
     struct simulate_verdict said = {0};
     if (s->over)
         return said;
+    const instant before = s->now;
     const struct verdict v = judge(s, run);
     said = (struct simulate_verdict){.asked = true, .retry = v.retry, .ruling = v.ruling};
     said.ruling.policy = arena_copy(s->arena, v.ruling.policy);
     said.reason = arena_copy(s->arena, str_from(v.reason));
     if (v.retry)
-        said.delay.ms = v.at.ms; /* relative to the instant 0 */
+        said.delay = instant_diff(v.at, before);
     return said;
 }
 
@@ -107,7 +110,7 @@ static void go_on(struct side *s)
 static struct side side_of(const struct simulate_job *what, const struct verdict_rules *rules,
                            struct arena *a, uint64_t *steps)
 {
-    struct side s = {rules, what, a, rng_from_seed(1), *what->job, .steps = steps};
+    struct side s = {rules, what, a, rng_from_seed(1), *what->job, .now = {1}, .steps = steps};
     s.job.state = (struct job_state){.ready_at = INSTANT_NONE};
     return s;
 }

@@ -452,6 +452,77 @@ static void a_culprit_can_be_exempt_from_the_maximum_whoever_retries(void **stat
     assert_says(decide(), "dead: 6 retries in all, and globalMaxRetries now allows 2");
 }
 
+/* --- retryFor --- */
+
+static void a_retry_begins_within_the_time_after_the_first_failure_or_never(void **state)
+{
+    (void)state;
+    w.failure.condition = CONDITION_EVICTED;
+    w.policy.retry_for = (span){100000};
+    w.rule.backoff = (struct curve){CURVE_EXPONENTIAL, {50000}, 1.0, {0}, {50000}};
+    retry();
+    assert_int_equal(w.job.state.extras.first_failed_at.ms, NOW.ms);
+    w.job.state.extras.first_failed_at.ms = NOW.ms - 50000;
+    assert_true(decide().retry);
+    w.job.state.extras.first_failed_at.ms--;
+    struct verdict v = decide();
+    assert_false(v.retry);
+    assert_string_equal(v.reason,
+                        "dead: failed for 50 s, and the retry would begin in 50 s; rule 1 "
+                        "of policy p retries for no longer than 1 min 40 s");
+    assert_int_equal(v.ruling.by, DECIDER_RETRY_FOR);
+    assert_int_equal(v.ruling.count, 1);
+    assert_int_equal(v.resolution, RESOLUTION_FAILED);
+    assert_int_equal(v.extras.granted, 0);
+    assert_true(str_eq(v.extras.retry_counts, w.job.state.extras.retry_counts));
+    w.rule.retry_for = (span){200000}; /* in place of the policy's */
+    assert_true(decide().retry);
+    w.rule.retry_for = (span){40000};
+    w.job.state.forgiven = 1; /* brought back by hand: that was another time */
+    assert_string_equal(decide().reason, "dead: the retry would begin in 50 s; rule 1 of policy p "
+                                         "retries for no longer than 40 s");
+}
+
+static void a_retry_at_once_and_a_grace_are_limited_by_time_too(void **state)
+{
+    (void)state;
+    w.policy.default_action = POLICY_RETRY;
+    w.policy.retry_for = (span){100000};
+    retry();
+    w.job.state.extras.first_failed_at.ms = NOW.ms - 100000;
+    assert_true(decide().retry);
+    w.request.grace = (span){1};
+    assert_false(decide().retry);
+    w.request.grace = (span){0};
+    w.job.state.extras.first_failed_at.ms--;
+    assert_string_equal(decide().reason, "dead: failed for 1 min 40 s; the default of policy p "
+                                         "retries for no longer than 1 min 40 s");
+    w.request.retry_at = (instant){NOW.ms + 1000000};
+    assert_true(decide().retry); /* the worker said so */
+}
+
+static void the_time_for_retries_does_not_begin_with_what_others_did(void **state)
+{
+    (void)state;
+    const struct culprit_bounds bounds = {.free = {[CULPRIT_DISRUPTION] = 5}};
+    w.rules.bounds = &bounds;
+    w.failure.condition = CONDITION_EVICTED;
+    w.failure.culprit = CULPRIT_DISRUPTION;
+    retry();
+    assert_int_equal(w.job.state.extras.first_failed_at.ms, 0);
+    w.rule.retry_for = (span){1000};
+    struct verdict v = decide(); /* but with this rule it does */
+    assert_true(v.retry);
+    assert_int_equal(v.extras.first_failed_at.ms, NOW.ms);
+    w.rules.policy_count = 0; /* free */
+    w.settings.enabled = false;
+    retry();
+    assert_int_equal(w.job.state.extras.first_failed_at.ms, 0);
+    w.failure.culprit = CULPRIT_JOB;
+    retry();
+    assert_int_equal(w.job.state.extras.first_failed_at.ms, NOW.ms);
+}
+
 /* --- expired leases --- */
 
 static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
@@ -597,6 +668,9 @@ int main(void)
         T(final_exceptions_words_of_workers_tasks_and_silent_workers_are_as_ever),
         T(preemptions_can_be_exempt_without_evictions),
         T(a_culprit_can_be_exempt_from_the_maximum_whoever_retries),
+        T(a_retry_begins_within_the_time_after_the_first_failure_or_never),
+        T(a_retry_at_once_and_a_grace_are_limited_by_time_too),
+        T(the_time_for_retries_does_not_begin_with_what_others_did),
         T(only_a_rule_that_names_it_judges_an_expired_lease),
         T(the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace),
         T(what_was_forgiven_does_not_count_towards_the_maximum),

@@ -285,6 +285,40 @@ describe('a rule that names culprits', () => {
     });
 });
 
+describe('a retry that would come too late', () => {
+    const server = useServer();
+
+    it('is_not_made_and_its_job_is_dead_at_once', async () => {
+        await server.request('PUT', '/settings/retry', { enabled: true, whenNoPolicy: 'default' });
+        const spec = { retryFor: '1h', rules: [{ action: 'Retry', onCulprit: ['job'], retryLimit: 9,
+            backoff: { initialDelay: '40m', multiplier: 2, maxDelay: '80m', jitter: '1ms' } }] };
+        const put = await server.request('PUT', '/retry-policies/hour', { apiVersion: 'tenax.dev/v1',
+            kind: 'RetryPolicy', metadata: { name: 'hour' }, spec });
+        assert.equal(put.json.spec.retryFor, '1h', put.text);
+        const { id, token, queue } = await claimed(server, { retry_policies: ['hour'] });
+        const fail = (run) => server.post(`/jobs/${id}/failure`, { message: 'm', token: run.token });
+        await fail({ token });
+        await server.request('PATCH', `/jobs/${id}`, { ready_at: 1 });
+        await fail(await server.claimOne(queue));
+        const [first, last] = await server.history(`&job=${id}&event=job_dead,job_requeued`);
+        assert.deepEqual([first.event, first.decided_by, first.count], ['job_requeued', 'rule', 1]);
+        assert.deepEqual([last.event, last.decided_by, last.policy, last.rule, last.count, last.limit],
+            ['job_dead', 'retry_for', 'hour', 1, 1, 9]);
+        const words = new RegExp('^dead: (failed for .*, and )?the retry would begin in 1 h 20 min; '
+            + 'rule 1 of policy hour retries for no longer than 1 h$');
+        for (const text of [last.reason, (await server.runs(id)).at(-1).reason])
+            assert.match(text, words);
+        assert.match((await server.get(`/jobs/${id}/explain`)).json.summary, /retries for no longer than 1 h/);
+        assert.match((await server.get('/metrics')).text, /tenax_policy_decisions_total\{policy="hour",rule="1",decision="retry_for"\} 1\n/);
+    });
+
+    it('is_foreseen_by_simulations', async () => {
+        const failures = [{ failure: { message: 'm' }, retry_policies: ['hour'] }];
+        const { json: { jobs: [{ draft }] } } = await server.post('/retry-policies/simulate', { policies: [], failures });
+        assert.deepEqual([draft.retries, draft.dead], [1, true]);
+    });
+});
+
 describe('the bounds of free retries', () => {
     it('name_the_culprit_that_was_meant', async () => {
         const typo = await run(['serve', '--free-retries', 'nod=1']);

@@ -266,6 +266,7 @@ spec:
   rules:
     - {action: Retry, onConditions: [Evicted], retryLimit: 2, backoff: {initialDelay: 0s}}
     - {action: Fail, onConditions: [OOMKilled]}
+    - {action: Retry, onConditions: [Preempted], retryFor: 1m}
 `);
         const offline = (...args) => run(['policy', 'schedule', ...args, '--url',
             'http://127.0.0.1:1']);
@@ -277,7 +278,8 @@ spec:
         assert.match(end.stdout, /^ +3 +4 min 30 s +6 min 30 s$/m);
         assert.match(end.stdout, /^and 5 more; in total 2 h 47 min$/m);
         end = await offline('-f', file, '-o', 'json');
-        const [rule, fail, rest] = JSON.parse(end.stdout);
+        const [rule, fail, timed, rest] = JSON.parse(end.stdout);
+        assert.deepEqual([timed.limit, timed.delays_ms], [1, [[30000, 30000]]]);
         assert.deepEqual([rule.rule, rule.delays_ms], [1, [[0, 0], [0, 0]]]);
         assert.deepEqual([fail.limit, fail.delays_ms], [0, []]);
         assert.deepEqual([rest.rule, rest.limit, rest.delays_ms.length], [0, 20, 20]);

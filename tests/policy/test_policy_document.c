@@ -189,6 +189,7 @@ static void every_field_of_a_rule_is_read_and_written(void **state)
                            "    onTerminationMessage: {pattern: '.*TRANSIENT.*'}\n"
                            "    onFailureCategory: [\"gpu: bad\"]\n"
                            "    retryLimit: 0\n"
+                           "    retryFor: 3d\n"
                            "    backoff: {initialDelay: 1h30m, maxDelay: 2d, multiplier: 1.5}\n"
                            "    antiAffinity: {mode: none}\n");
     struct policy_document d = accepted(text);
@@ -206,8 +207,9 @@ static void every_field_of_a_rule_is_read_and_written(void **state)
         "\"NotIn\", \"values\": [1, 2]}, \"onConditions\": [\"Unschedulable\"], "
         "\"onCulprit\": [\"job\", \"dependency\", \"server\"], "
         "\"onTerminationMessage\": {\"pattern\": \".*TRANSIENT.*\"}, \"onFailureCategory\": "
-        "[\"gpu: bad\"], \"retryLimit\": 0, \"backoff\": {\"initialDelay\": \"1h30m\", "
-        "\"maxDelay\": \"48h\", \"multiplier\": 1.5}, \"antiAffinity\": {\"mode\": \"none\"}}]}}");
+        "[\"gpu: bad\"], \"retryLimit\": 0, \"retryFor\": \"72h\", \"backoff\": "
+        "{\"initialDelay\": \"1h30m\", \"maxDelay\": \"48h\", \"multiplier\": 1.5}, "
+        "\"antiAffinity\": {\"mode\": \"none\"}}]}}");
     policy_document_free(&d);
     free(json);
     free(text);
@@ -411,10 +413,13 @@ static void processors_grow_and_armada_s_spelling_is_read(void **state)
 static void a_bad_spec_is_refused_with_path_and_place(void **state)
 {
     (void)state;
-    check_spec_refused(
-        "  retryLimt: 5\n",
-        "line 5, column 3: spec.retryLimt: expected one of the fields retryLimit, "
-        "retryLimitPer, defaultAction, backoff, antiAffinity, rules, found \"retryLimt\"");
+    check_spec_refused("  retryLimt: 5\n",
+                       "line 5, column 3: spec.retryLimt: expected one of the fields retryLimit, "
+                       "retryFor, retryLimitPer, defaultAction, backoff, antiAffinity, rules, "
+                       "found \"retryLimt\"");
+    check_spec_refused("  defaultAction: Retry\n  retryFor: 0s\n",
+                       "line 6, column 13: spec.retryFor: expected more than 0s (retryLimit: 0 "
+                       "allows no retry), found \"0s\"");
     check_spec_refused("  retryLimit: -1\n", "line 5, column 15: spec.retryLimit: expected a whole "
                                              "number from 0 to 1000000, found -1");
     check_spec_refused("  retryLimit: \"5\"\n", "line 5, column 15: spec.retryLimit: expected a "

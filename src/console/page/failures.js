@@ -143,7 +143,8 @@ function decider({ decided_by: by, policy, rule }) {
     const link = may('listRetryPolicies') ? h('a', { href: `#/policies/${encodeURIComponent(policy)}` }, policy) : policy;
     if (by === 'no_rule')
         return ['policy ', link, ', of which no rule matches'];
-    return [rule ? `rule ${rule} of policy ` : 'the default action of policy ', link, by === 'rule_limit' && ', which has no retries left'];
+    return [rule ? `rule ${rule} of policy ` : 'the default action of policy ', link, by === 'rule_limit' && ', which has no retries left',
+        by === 'retry_for' && ', whose time for retries is over'];
 }
 
 function burnt({ count: used, limit }) {
