@@ -3,18 +3,21 @@
 /* A gang that has been handed out cannot go on without a member that is dead for good: the others
  * are dead as well. */
 
-#include <stdio.h>
-
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "core/engine_gang_internal.h"
 
 static struct str words_of(const struct gang *g, struct id id, struct str why, struct arena *a)
 {
-    char text[ID_TEXT_LEN], words[RETRY_REASON_MAX];
+    char text[ID_TEXT_LEN];
+    struct buf words = {0};
     id_format(id, text);
-    snprintf(words, sizeof words, "dead: %.25s, another member of its gang '%.*s', is: %.*s", text,
-             STR_ARG(g->name), STR_ARG(why));
-    return arena_copy(a, (struct str){words, utf8_whole(str_from(words), RETRY_REASON_MAX)});
+    buf_print(&words, "dead: %.25s, another member of its gang '%.*s', is: %.*s", text,
+              STR_ARG(g->name), STR_ARG(why));
+    words.len = utf8_whole(buf_view(&words), RETRY_REASON_MAX - 1);
+    struct str own = arena_copy(a, buf_view(&words));
+    buf_fini(&words);
+    return own;
 }
 
 static struct err end_member(struct engine *e, instant now, struct id id, struct str words)

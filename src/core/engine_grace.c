@@ -6,9 +6,9 @@
 
 #include "core/engine_grace.h"
 
-#include <stdio.h>
-
+#include "base/buf.h"
 #include "base/must.h"
+#include "base/utf8.h"
 #include "core/engine_internal.h"
 
 /* For so long at most the holder of a stream, who renews no lease, may go on with a run that was
@@ -68,9 +68,11 @@ static void move(struct engine *e, instant now, struct job *job, instant ready_a
 
 static void say_more(struct job_state *s, struct arena *a, struct str more)
 {
-    char words[RETRY_REASON_MAX];
-    snprintf(words, sizeof words, "%.*s; %.*s", STR_ARG(s->reason), STR_ARG(more));
-    s->reason = arena_copy(a, str_from(words));
+    struct buf words = {0};
+    buf_print(&words, "%.*s; %.*s", STR_ARG(s->reason), STR_ARG(more));
+    words.len = utf8_whole(buf_view(&words), RETRY_REASON_MAX - 1);
+    s->reason = arena_copy(a, buf_view(&words));
+    buf_fini(&words);
 }
 
 /* The run that it waits for is over. */

@@ -2,6 +2,7 @@
 
 /* Gangs: handed out together or not at all, and retried together. */
 
+#include "base/utf8.h"
 #include "rig.h"
 
 #define R      struct rig *r = *state
@@ -465,6 +466,27 @@ static void with_one_that_is_dead_all_of_it_is(void **state)
     assert_int_equal(rig_status(r, b), STATUS_DEAD);
 }
 
+/* Wherever a reason that is too long is cut. */
+static void its_reason_has_whole_characters(void **state)
+{
+    R;
+    r->settings.retry.limit = 0;
+    rig_restart(r);
+    for (unsigned even = 0; even < 2; even++) {
+        char name[202] = "g";
+        for (size_t n = 1 - even; n < 200; n += 2)
+            memcpy(name + n, "\xc3\xa4", 3);
+        struct enqueue spec = member("q", name, 2);
+        struct id a = rig_add_spec(r, &spec), b = rig_add_spec(r, &spec);
+        rig_stream(r, "w", "q", 2);
+        rig_turn(r);
+        rig_fail(r, a);
+        struct str reason = rig_read(r, b)->state.reason;
+        assert_true(reason.len >= RETRY_REASON_MAX - 2 && reason.len < RETRY_REASON_MAX);
+        assert_int_equal(utf8_check(reason), reason.len);
+    }
+}
+
 /* Whoever reports first. */
 static void the_most_final_word_of_a_generation_counts(void **state)
 {
@@ -650,6 +672,7 @@ int main(void)
         GANG_TEST(a_gang_has_one_account_of_retries),
         GANG_TEST(one_that_has_ended_is_not_waited_for),
         GANG_TEST(with_one_that_is_dead_all_of_it_is),
+        GANG_TEST(its_reason_has_whole_characters),
         GANG_TEST(the_most_final_word_of_a_generation_counts),
         GANG_TEST(a_lost_stream_begins_one_generation_however_many_it_held),
         GANG_TEST(a_lease_that_runs_out_takes_the_others_along),
