@@ -289,6 +289,7 @@ static void prepare(struct call *c, const char *method, const char *path, span t
     c->date = INSTANT_NONE;
     c->status = c->foreign = 0;
     c->why[0] = '\0';
+    c->expected = whose_expects(method, path);
     c->timeout = timeout;
     c->sent = when_mono();
 }
@@ -304,7 +305,7 @@ static bool is_from_server(const struct call *c)
     if (c->any_answer)
         return true;
     if (is_good(c))
-        return !answer.len || view_check(answer, NULL).code == ERR_OK;
+        return whose_success(c->expected, c->status, answer);
     return whose_refusal(answer);
 }
 

@@ -12,8 +12,10 @@
 #include "base/str.h"
 #include "base/units.h"
 
+struct whose_rule;
+
 enum call_result {
-    CALL_DONE,        /* 2xx */
+    CALL_DONE,        /* 2xx, as the server says it (client/whose.h) */
     CALL_REFUSED,     /* the server refused, and would refuse again */
     CALL_GONE,        /* 404 or 409: no such thing, or a run that is over */
     CALL_TRY_LATER,   /* the server is there but cannot do it now */
@@ -35,6 +37,7 @@ struct call {
     long status;       /* HTTP status of the answer; 0 if there is none */
     long foreign;      /* the status of what something else answered in the server's place; or 0 */
     CURLcode code;
+    const struct whose_rule *expected;
     span timeout;
     mono sent;
     bool busy; /* in progress in a multi handle */

@@ -64,9 +64,11 @@ static enum call_result result_of(int status)
 void lease_text_next(struct view_list *l, struct arena *a, struct lease_answer *out)
 {
     struct str job;
-    *out = (struct lease_answer){.result = CALL_TRY_LATER,
-                                 .why = STR("the server's answer does not name the job")};
-    if (!view_next(l, &job))
+    *out = (struct lease_answer){
+        .result = CALL_TRY_LATER,
+        .why = STR("the server's answer does not say what became of the lease")};
+    if (!view_next(l, &job) ||
+        !(view_get(job, "code").len || view_get(job, "lease_expires_at").len))
         return;
     out->body = job;
     out->code = view_text(a, job, "code");

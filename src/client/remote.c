@@ -32,6 +32,7 @@ struct remote_call {
     struct list node;
     struct remote *server;
     struct fetch *fetch;
+    const struct whose_rule *expected;
     void (*data)(void *ctx, struct str bytes);
     remote_answered *done;
     void *ctx;
@@ -143,8 +144,9 @@ static void on_done(void *ctx, const struct fetch_answer *f)
     struct buf why = {0};
     struct remote_answer a = {.result = result_of(f), .status = f->status, .sent = c->sent};
     bool json = f->body.len && view_check(f->body, &a.body).code == ERR_OK;
-    bool page = a.result == CALL_DONE ? f->body.len && !json && !c->data : !whose_refusal(f->body);
-    if (f->fault == FETCH_ANSWERED && page) {
+    bool ours = a.result == CALL_DONE ? whose_success(c->expected, f->status, f->body)
+                                      : whose_refusal(f->body);
+    if (f->fault == FETCH_ANSWERED && !ours) {
         a.result = CALL_UNREACHABLE;
         a.status = 0;
         json = false;
@@ -174,7 +176,11 @@ static struct remote_call *begin(struct remote *s, const char *path, struct fetc
 {
     struct remote_call *c = ALLOC(struct remote_call);
     struct buf url = {0};
-    *c = (struct remote_call){.server = s, .done = done, .ctx = ctx, .sent = when_mono()};
+    *c = (struct remote_call){.server = s,
+                              .expected = whose_expects(spec->method, path),
+                              .done = done,
+                              .ctx = ctx,
+                              .sent = when_mono()};
     buf_print(&url, "%s%s", s->url, path);
     buf_byte(&url, '\0');
     spec->url = url.at;

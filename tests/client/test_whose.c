@@ -51,6 +51,7 @@ static void what_proxies_say_is_not(void **state)
         "{\"code\":16,\"error\":\"no\"}",
         "{\"code\":\"\",\"error\":\"no\"}",
         "{\"code\":\"not_found\",\"error\":true}",
+        "{\"jobs\":3,\"not_found\":true}",
         "{\"message\":\"no Route matched with those values\"}",
         "{\"error\":\"no such job\",\"code\":\"not_f",
     };
@@ -67,6 +68,45 @@ static void azure_refuses_in_xml(void **state)
     assert_false(whose_azure_refusal(text("")));
 }
 
+static bool done(const char *method, const char *path, long status, const char *body)
+{
+    return whose_success(whose_expects(method, path), status, text(body));
+}
+
+static void a_success_has_the_status_and_the_members_of_its_request(void **state)
+{
+    (void)state;
+    assert_true(done("POST", "/jobs/a/success", 204, ""));
+    assert_false(done("POST", "/jobs/a/success", 200, ""));
+    assert_false(done("POST", "/jobs/a/success", 200, "{\"ok\":true}"));
+    assert_false(done("POST", "/jobs/a/success", 204, "{\"ok\":true}"));
+    assert_true(done("GET", "/jobs?queue=a/b&limit=1", 200, "{\"jobs\":[]}"));
+    assert_false(done("GET", "/jobs?queue=a/b&limit=1", 200, "{\"items\":[]}"));
+    assert_true(done("DELETE", "/jobs?id=a", 200, "{\"count\":1,\"sample\":[]}"));
+    assert_true(done("DELETE", "/jobs?id=a", 200, "{\"deleted\":1}"));
+    assert_false(done("DELETE", "/jobs?id=a", 200, "{\"ok\":true}"));
+    assert_false(done("POST", "/jobs/a/claim", 200, "{\"token\":\"t\"}"));
+}
+
+static void taskclusters_is_known_below_a_path_of_its_own(void **state)
+{
+    (void)state;
+    const char *run = "/tc/api/queue/v1/task/a/runs/0/completed";
+    assert_true(done("POST", run, 200, "{\"status\":{}}"));
+    assert_false(done("POST", run, 200, "{\"ok\":true}"));
+    assert_true(done("POST", "/api/queue/v1/claim-work/a%2Fb", 200, "{\"tasks\":[]}"));
+    assert_false(done("POST", "/api/queue/v1/claim-work/a%2Fb", 200, "{}"));
+}
+
+static void of_another_request_any_json_will_do(void **state)
+{
+    (void)state;
+    assert_null(whose_expects("GET", "/jobs/a/b/c/d"));
+    assert_true(done("GET", "/jobs/a/b/c/d", 200, ""));
+    assert_true(done("GET", "/jobs/a/b/c/d", 200, "[1]"));
+    assert_false(done("GET", "/jobs/a/b/c/d", 200, "<html>"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -75,6 +115,9 @@ int main(void)
         cmocka_unit_test(a_health_is_the_servers),
         cmocka_unit_test(what_proxies_say_is_not),
         cmocka_unit_test(azure_refuses_in_xml),
+        cmocka_unit_test(a_success_has_the_status_and_the_members_of_its_request),
+        cmocka_unit_test(taskclusters_is_known_below_a_path_of_its_own),
+        cmocka_unit_test(of_another_request_any_json_will_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

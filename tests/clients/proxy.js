@@ -11,7 +11,7 @@
 //                                                       the next ones are answered by the proxy's own
 //                                                       page, which is not how Tenax answers; if it is
 //                                                       late the request was carried out; "html": true
-//                                                       has it be HTML
+//                                                       has it be HTML, "ok": true JSON that says "ok"
 //     POST /proxy/bare {"path": …, "count": 1}         the next refusals are passed on without their
 //                                                       code and sentence
 //     GET /proxy/count?path=/jobs/renew                 {"count": n}: how many there were
@@ -29,6 +29,7 @@ const PAGES = [
     ['application/json', '{"error":"access_denied"}'],
     ['application/json', '{"code":"AccessDenied","error":"not by this gateway"}'],
     ['application/json', '"signed out"'],
+    ['application/json', '{"ok":true}'],
 ];
 
 function matches(pattern, pathname) {
@@ -110,8 +111,8 @@ class Proxy {
         res.end(answer.body);
     }
 
-    answerItself({ status, html }, res) {
-        const [type, page] = PAGES[html ? 0 : this.pages++ % PAGES.length];
+    answerItself({ status, html, ok }, res) {
+        const [type, page] = PAGES[html ? 0 : ok ? PAGES.length - 1 : this.pages++ % PAGES.length];
         res.writeHead(status, { 'content-type': type, ...(status < 400 ? { location: '/sign-in' } : {}) });
         res.end(page);
     }
@@ -119,9 +120,9 @@ class Proxy {
     control(what, query, body) {
         if (what === 'count')
             return { count: this.counts.get(query.get('path')) ?? 0 };
-        const { path, count = 1, status, code, late, html } = JSON.parse(body);
+        const { path, count = 1, status, code, late, html, ok } = JSON.parse(body);
         this.rules.push({ path, count, ...(what === 'refuse' ? { status, code } : {}),
-            ...(what === 'foreign' ? { status, late, html, foreign: true } : {}), ...(what === 'bare' ? { bare: true } : {}) });
+            ...(what === 'foreign' ? { status, late, html, ok, foreign: true } : {}), ...(what === 'bare' ? { bare: true } : {}) });
         return {};
     }
 

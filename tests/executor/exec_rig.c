@@ -6,13 +6,18 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "tests/holder/served.h"
 
 static void serve(struct rig *r, struct http_exchange *x, const struct http_request *req, int n)
 {
     struct exec_rig *e = r->mine;
     (void)req;
     const struct rig_request *q = n < RIG_REQUESTS ? &r->requests[n] : NULL;
-    if (!e->serve || !q || !e->serve(e, x, q))
+    if (e->serve && q && e->serve(e, x, q))
+        return;
+    if (q && e->status == 200 && strcmp(e->body, "{}") == 0)
+        served_done(x, q);
+    else
         rig_json(x, e->status, e->body);
 }
 

@@ -226,7 +226,7 @@ static bool serve_waiting(struct exec_rig *e, struct http_exchange *x, const str
         rig_hold(e->rig, x);
         return true;
     }
-    rig_json(e->rig->held[0], 200, "{}");
+    rig_json(e->rig->held[0], 200, "{\"jobs\":[]}");
     e->rig->held_count = 0;
     return false;
 }

@@ -222,7 +222,7 @@ static bool tells(struct exec_rig *e, mono now, const char *what)
 static bool serve_progress(struct exec_rig *e, struct http_exchange *x, const struct rig_request *q)
 {
     if (strstr(q->path, "/progress")) {
-        rig_json(x, 200, "{}");
+        rig_json(x, 204, "");
         return true;
     }
     return serve_pods(e, x, q);

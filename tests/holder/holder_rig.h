@@ -35,7 +35,7 @@ struct holder_rig {
     struct remote *server;
     struct holder *holder;
     struct holder_claims *claims;
-    /* Answers to the next requests, in order; after these "{}" with 200. */
+    /* Answers to the next requests, in order; after these, each was done. */
     const struct holder_answer *answers;
     struct kept kept[8]; /* jobs that were handed out, in order */
     size_t kept_count;

@@ -6,8 +6,10 @@
 
 #include "client/when.h"
 
-#define JOB(token) "{\"id\":\"%s\",\"run\":1,\"token\":\"" token "\"}"
-#define SECOND     ((span){1000})
+#define JOB(token)                                                                                 \
+    "{\"id\":\"%s\",\"queue\":\"q\",\"type\":\"t\",\"status\":\"in_flight\",\"run\":1,\"token\":"  \
+    "\"" token "\"}"
+#define SECOND ((span){1000})
 
 /* The text of an answer to a claim with one job. */
 static const char *one_job(int n)
@@ -178,7 +180,7 @@ static void a_claim_that_is_sent_once_more_is_given_up_without_an_answer(void **
 static void jobs_of_an_earlier_process_are_claimed_again_page_by_page(void **state)
 {
     struct holder_rig *t = *state;
-    char pages[2][200], jobs[2][100], words[100];
+    char pages[2][200], jobs[2][200], words[100];
     for (int n = 0; n < 2; n++) {
         snprintf(jobs[n], sizeof jobs[n], JOB("abcd"), holder_rig_id(n + 1));
         snprintf(pages[n], sizeof pages[n], "{\"jobs\":[{\"id\":\"%s\"}],\"pages\":{\"next\":%s}}",
@@ -206,7 +208,7 @@ static void jobs_of_an_earlier_process_are_claimed_again_page_by_page(void **sta
 static void an_adopted_job_is_renewed_at_once(void **state)
 {
     struct holder_rig *t = *state;
-    char page[200], job[100], words[100];
+    char page[200], job[200], words[100];
     snprintf(job, sizeof job, JOB("abcd"), holder_rig_id(1));
     snprintf(page, sizeof page, "{\"jobs\":[{\"id\":\"%s\"}]}", holder_rig_id(1));
     t->answers = (struct holder_answer[]){{NULL, 200, page}, {NULL, 200, job}, {0}};
@@ -222,7 +224,7 @@ static void an_adopted_job_is_renewed_at_once(void **state)
 static void an_adoption_whose_sender_is_refused_begins_again(void **state)
 {
     struct holder_rig *t = *state;
-    char page[200], job[100];
+    char page[200], job[200];
     snprintf(job, sizeof job, JOB("abcd"), holder_rig_id(1));
     snprintf(page, sizeof page, "{\"jobs\":[{\"id\":\"%s\"}]}", holder_rig_id(1));
     t->answers = (struct holder_answer[]){{NULL, 200, page},
@@ -241,7 +243,7 @@ static void an_adoption_whose_sender_is_refused_begins_again(void **state)
 static void an_adoption_without_an_answer_begins_again_with_the_list(void **state)
 {
     struct holder_rig *t = *state;
-    char page[200], job[100];
+    char page[200], job[200];
     snprintf(job, sizeof job, JOB("abcd"), holder_rig_id(1));
     snprintf(page, sizeof page, "{\"jobs\":[{\"id\":\"%s\"},{\"id\":\"no\"}]}", holder_rig_id(1));
     t->answers = (struct holder_answer[]){{NULL, LOST, ""},  {NULL, 200, page}, {NULL, LOST, ""},

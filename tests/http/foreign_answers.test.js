@@ -60,6 +60,62 @@ describe('answers of others', () => {
         assert.match(stderr, /answered HTTP 401, but not as Tenax does; .*proxy in between/);
     });
 
+    const ok = (path, rule) =>
+        proxy.control('foreign', undefined, JSON.stringify({ path, status: 200, ok: true, ...rule }));
+
+    // Once before the request reaches the server, and once after it has carried it out.
+    const twice = (path) => [false, true].forEach((late) => ok(path, { late }));
+
+    it('of_2xx_are_not_what_the_server_says_to_a_worker', async () => {
+        const enqueue = (type, fields) => server.enqueue({ queue: 'ok', type, ...fields });
+        const good = [await enqueue('quick'), await enqueue('quick'), await enqueue('long')];
+        const bad = await enqueue('fail', { retry_limit: 0 });
+        for (const path of ['/jobs/claim', '/jobs/renew', '*/renew', '*/success', '*/failure', '*/progress'])
+            twice(path);
+        const worker = begin(['work', '--queue', 'ok', '--concurrency', '20', '--lease', '2s', '--',
+            'sh', '-c', 'echo ran >&2; case $TENAX_JOB_TYPE in long) sleep 3;; fail) exit 7;; esac'],
+        { TENAX_URL: proxy.url() });
+        for (const { id } of good)
+            await until(async () => (await server.job(id)).status === 'completed', 'it is completed');
+        await until(async () => (await server.job(bad.id)).status === 'dead');
+        worker.child.kill('SIGTERM');
+        const { code } = await worker.ended;
+        const { stderr } = worker;
+        assert.equal(code, 0, stderr);
+        for (const { id } of good)
+            assert.deepEqual(await outcomes(id), ['completed']);
+        assert.deepEqual(await outcomes(bad.id), ['failed']);
+        assert.equal(stderr.match(/ran$/gm).length, 4, stderr);
+        assert.match(stderr, /answered HTTP 200, but not as Tenax does; .*proxy in between/);
+        assert.ok(!proxy.rules.some((rule) => rule.count && /claim|success|failure/.test(rule.path)));
+        proxy.rules.length = 0;
+    });
+
+    it('of_2xx_are_not_what_the_server_says_to_a_command', async () => {
+        const { id } = await server.enqueue({ queue: 'asked' });
+        const commands = {
+            '/jobs': [['enqueue', '--queue', 'asked', '--type', 't', '1'], ['jobs']],
+            [`/jobs/${id}`]: [['job', id], ['job', id, '--delete']],
+            '/jobs/cancel': [['cancel', '--queue', 'asked']],
+            [`/jobs/${id}/cancel`]: [['cancel', id]],
+            '/queues/asked': [['queue', 'asked']],
+            '/queues': [['queues']],
+            '/workers': [['workers']],
+            '/crons': [['crons']],
+            '/version': [['version', '--server']],
+        };
+        for (const [path, list] of Object.entries(commands))
+            for (const args of list) {
+                ok(path);
+                const { code, stdout, stderr } = await run(args, { TENAX_URL: proxy.url() });
+                assert.equal(proxy.rules.at(-1).count, 0, `${args}: asks for ${path}: ${stderr}`);
+                assert.equal(code, 3, `${args}: ${stdout}${stderr}`);
+                assert.match(stderr, /answered HTTP 200, but not as Tenax does/);
+            }
+        assert.equal((await server.job(id)).status, 'ready');
+        proxy.rules.length = 0;
+    });
+
     const drop = (path, count) => proxy.control('drop', undefined, JSON.stringify({ path, count }));
 
     it('a_claim_whose_answer_is_lost_is_asked_again', async () => {

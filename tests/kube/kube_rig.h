@@ -16,7 +16,7 @@
 #include "net/http.h"
 #include "net/tls.h"
 
-#define RIG_REQUESTS 64
+#define RIG_REQUESTS 128
 
 /* A request that came, as far as tests look at it; texts end with NUL. */
 struct rig_request {

@@ -72,7 +72,10 @@ static int on_report(struct story *t, int *count, const char *body, struct buf *
         return t->report_trouble;
     }
     ++*count;
-    buf_lit(answer, "{\"reason\":\"retry 1 of 3\"}");
+    if (count != &t->failures)
+        return 204;
+    buf_lit(answer, "{\"id\":\"" ID "\",\"queue\":\"q\",\"type\":\"t\",\"status\":\"scheduled\","
+                    "\"reason\":\"retry 1 of 3\"}");
     return 200;
 }
 
@@ -97,7 +100,7 @@ static int answer_request(void *context, const char *path, const char *body, str
         must(n == 1);
     }
     if (!t->renew)
-        buf_lit(answer, "{}");
+        buf_lit(answer, "{\"lease_expires_at\":1}");
     return t->renew ? t->renew : 200;
 }
 
