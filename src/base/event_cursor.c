@@ -20,14 +20,15 @@ static bool read_id(struct str text, uint64_t *id)
         else
             return false;
     }
-    *id = v;
-    return v != 0;
+    *id = v ? v : EVENT_CURSOR_NOBODYS;
+    return true;
 }
 
 void event_cursor_write(struct buf *b, struct event_cursor c)
 {
     if (c.history)
-        buf_print(b, "%016llx-", (unsigned long long)c.history);
+        buf_print(b, "%016llx-",
+                  c.history == EVENT_CURSOR_NOBODYS ? 0 : (unsigned long long)c.history);
     buf_int(b, (int64_t)c.number);
 }
 

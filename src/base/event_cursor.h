@@ -13,6 +13,9 @@
 
 #define EVENT_CURSOR_MAX 48 /* bytes as text, with a NUL */
 
+/* The history of a cursor that is written with zeros: no server has it. */
+#define EVENT_CURSOR_NOBODYS UINT64_MAX
+
 struct event_cursor {
     uint64_t history; /* 0: a plain number, of whatever history */
     uint64_t number;

@@ -26,13 +26,17 @@ static void a_cursor_is_a_history_and_a_number_or_a_number(void **state)
     assert_true(str_eq(buf_view(&b), STR("00000000000000a1-12")));
     assert_true(event_cursor_read(buf_view(&b), &c));
     assert_true(c.history == A && c.number == 12);
+    b.len = 0;
+    assert_true(event_cursor_read(STR("0000000000000000-5"), &c));
+    assert_true(c.history == EVENT_CURSOR_NOBODYS && c.number == 5);
+    event_cursor_write(&b, c);
+    assert_true(str_eq(buf_view(&b), STR("0000000000000000-5")));
     static const char *const wrong[] = {"",
                                         "-1",
                                         "x",
                                         "1 ",
                                         "00000000000000a1-",
                                         "00000000000000a1-x",
-                                        "0000000000000000-1",
                                         "00000000000000A1-1",
                                         "0a1-1",
                                         "00000000000000a1-1-1",
@@ -63,6 +67,7 @@ static void a_cursor_of_before_is_good_up_to_the_turn(void **state)
     assert_place(&h, (struct event_cursor){B, 30}, 30, false);
     assert_place(&h, (struct event_cursor){B, 31}, 30, true);
     assert_place(&h, (struct event_cursor){0xc3, 5}, 2, true);
+    assert_place(&h, (struct event_cursor){EVENT_CURSOR_NOBODYS, 5}, 2, true);
     assert_place(&h, (struct event_cursor){0xc3, 0}, 0, false);
     assert_place(&h, (struct event_cursor){0, 25}, 25, false);
     assert_place(&h, (struct event_cursor){0, 31}, 20, true);

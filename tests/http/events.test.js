@@ -260,7 +260,7 @@ describe('events', () => {
     it('are_a_gap_and_all_that_is_kept_for_a_place_that_has_not_been', async () => {
         await live(server, queueName());
         const all = await server.history();
-        for (const since of ['999999999', '00000000000000a1-3', `${all[0].cursor}99999`]) {
+        for (const since of ['999999999', '00000000000000a1-3', '0000000000000000-3', `${all[0].cursor}99999`]) {
             const [gap, ...rest] = (await server.get(`/events?follow=false&since=${since}`)).text
                 .split('\n').filter(Boolean).map((line) => JSON.parse(line)); // some are heartbeats
             assert.deepEqual(Object.keys(gap), ['event', 'cursor', 'reason']);

@@ -151,7 +151,7 @@ static uint64_t draw_id(const struct embedded *b)
 {
     struct rng rng = rng_from_seed(b->lanes.seed ^ UINT64_C(0x6576656e7473));
     uint64_t id = rng_next(&rng);
-    return id ? id : 1;
+    return id && id != EVENT_CURSOR_NOBODYS ? id : 1;
 }
 
 /* One that was not stored stays when memory is dropped and recovered: readers have its id. */
