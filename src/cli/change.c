@@ -94,6 +94,7 @@ const struct subcommand retry_command = {
                 "  tenax retry --queue mail --canary 2 --rate 50\n"
                 "  tenax retry --since 2h --error ECONNREFUSED\n",
     .options = retry_options,
+    .rest = "ID",
 };
 
 const struct subcommand cancel_command = {
@@ -107,6 +108,7 @@ const struct subcommand cancel_command = {
                 "  tenax cancel --group build-42\n"
                 "  tenax cancel --queue mail --status scheduled --dry-run\n",
     .options = cancel_options,
+    .rest = "ID",
 };
 
 const struct subcommand patch_command = {
@@ -120,6 +122,7 @@ const struct subcommand patch_command = {
                 "  tenax patch --queue mail --set '{\"queue\": \"bulk-mail\"}' --dry-run\n"
                 "  tenax patch --status scheduled --set '{\"ready_at\": null}'\n",
     .options = patch_options,
+    .rest = "ID",
 };
 
 const struct subcommand delete_command = {
@@ -139,6 +142,7 @@ const struct subcommand delete_command = {
                 "  tenax delete retrypolicy infra\n"
                 "  tenax delete -f policies.yaml\n",
     .options = delete_options,
+    .rest = "ID",
 };
 
 /* The HTTP requests of a command. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* tenax completion: scripts by which a shell completes command lines. They contain the tables of
- * this program, and ask nothing of a server while the user types. */
+ * this program; only for names of queues and policies and for ids is the server asked, by
+ * cli/complete_values.c. */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/catalog.h"
 #include "cli/commands.h"
+#include "cli/complete_values.h"
 #include "cli/completion_fish.h"
 
 #define SHELLS "bash|zsh|fish"
@@ -17,7 +19,8 @@ const struct subcommand completion_command = {
     .usage = SHELLS,
     .summary = "print a script for completion in a shell",
     .about =
-        "Prints a script for bash, zsh or fish that completes commands, options and their values. "
+        "Prints a script for bash, zsh or fish that completes commands, options and their values; "
+        "names of queues and policies and ids of jobs by asking the server. "
         "The packages install all three; otherwise add a line to the shell's start-up file, "
         "see the examples. For zsh, the script may also be put in a folder of its $fpath.",
     .examples = "  source <(tenax completion bash)   # in ~/.bashrc\n"
@@ -79,6 +82,12 @@ static const char bash_tail[] =
     "        FILE) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
     "        DIR) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- \"$cur\")) ;;\n"
     "        =*) COMPREPLY=($(compgen -W \"${kind#=}\" -- \"$cur\")) ;;\n"
+    "        STATUS|QUEUE|ID|POLICY)\n"
+    "            # compgen -W would expand these words.\n"
+    "            read -ra line <<<\"$COMP_LINE\"\n"
+    "            mapfile -t COMPREPLY < <(\"${COMP_WORDS[0]}\" complete-values $kind \"$cur\" \\\n"
+    "                \"${line[@]}\" 2>/dev/null)\n"
+    "            ;;\n"
     "    esac\n"
     "}\n"
     "\n"
@@ -97,7 +106,7 @@ static const char bash_tail[] =
     "_tenax()\n"
     "{\n"
     "    local IFS=$' \\t\\n' cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
-    "    local flag= kind= flags= words= rest= start=0 at=2\n"
+    "    local flag= kind= flags= words= rest= start=0 at=2 line=\n"
     "    COMPREPLY=()\n"
     "    if ((COMP_CWORD == 1)); then\n"
     "        COMPREPLY=($(compgen -W \"$_tenax_commands help --help --version\" -- \"$cur\"))\n"
@@ -137,8 +146,9 @@ static const char bash_tail[] =
     "}\n"
     "complete -F _tenax tenax\n";
 
-static void add_bash_kinds(struct buf *b, const struct option_def *d)
+static void add_bash_kinds(struct buf *b, const struct subcommand *c)
 {
+    const struct option_def *d = c->options;
     buf_lit(b, "            case $flag in\n");
     for (; d->flag; d++) {
         if (d->type == OPTION_SWITCH || d->implied)
@@ -152,7 +162,8 @@ static void add_bash_kinds(struct buf *b, const struct option_def *d)
             add_words(b, d->choices);
             buf_lit(b, "'");
         } else {
-            buf_print(b, "%s", is_path(d->value) ? d->value : "VALUE");
+            const char *known = complete_values_kind(c, d);
+            buf_print(b, "%s", known ? known : is_path(d->value) ? d->value : "VALUE");
         }
         buf_lit(b, " ;;\n");
     }
@@ -169,7 +180,7 @@ static void add_bash_command(void *ctx, const struct subcommand *c)
     add_words(b, c->words);
     buf_print(b, "' rest=%s\n", c->rest ? c->rest : "");
     if (c->options)
-        add_bash_kinds(b, c->options);
+        add_bash_kinds(b, c);
     buf_lit(b, "            ;;\n");
 }
 
@@ -218,13 +229,16 @@ static void add_zsh_action(struct buf *b, const char *value, const char *choices
         buf_lit(b, "_files");
     } else if (strcmp(value, "DIR") == 0) {
         buf_lit(b, "_files -/");
+    } else if (complete_values_knows(value)) {
+        buf_print(b, " _tenax_values %s", value); /* as it is: no options are inserted */
     } else {
         buf_lit(b, " ");
     }
 }
 
-static void add_zsh_option(struct buf *b, const struct option_def *d)
+static void add_zsh_option(struct buf *b, const struct subcommand *c, const struct option_def *d)
 {
+    const char *known = complete_values_kind(c, d);
     const char *repeated = d->type == OPTION_LIST ? "*" : "", *equals = d->implied ? "=-"
                                                                         : d->value ? "="
                                                                                    : "";
@@ -238,7 +252,7 @@ static void add_zsh_option(struct buf *b, const struct option_def *d)
     buf_lit(b, "]");
     if (d->value) {
         buf_print(b, "%s%s:", d->implied ? "::" : ":", d->value);
-        add_zsh_action(b, d->value, d->choices);
+        add_zsh_action(b, known ? known : d->value, d->choices);
     }
     buf_lit(b, "'");
 }
@@ -272,7 +286,7 @@ static void add_zsh_command(void *ctx, const struct subcommand *c)
               "                '(- *)'{-h,--help}'[show help]'",
               c->name);
     for (const struct option_def *d = c->options; d && d->flag; d++)
-        add_zsh_option(b, d);
+        add_zsh_option(b, c, d);
     add_zsh_rest(b, c);
     buf_lit(b, "\n            ;;\n");
 }
@@ -282,8 +296,17 @@ static void write_zsh(struct buf *b)
     buf_lit(b, "#compdef tenax\n"
                "# zsh completion for tenax; made by `tenax completion zsh`\n"
                "\n"
+               "_tenax_values()\n"
+               "{\n"
+               "    local -a found\n"
+               "    found=(${(f)\"$(${(Q)asked[1]} complete-values $1 \"${(Q)PREFIX}\" ${(Q)asked} "
+               "2>/dev/null)\"})\n"
+               "    compadd -a found\n"
+               "}\n"
+               "\n"
                "_tenax()\n"
                "{\n"
+               "    local -a asked=($words)\n"
                "    local -a commands=(\n");
     for (size_t i = 0; i < catalog_count; i++) {
         if (!catalog[i].page)

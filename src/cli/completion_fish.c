@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/catalog.h"
+#include "cli/complete_values.h"
 
 static const char head[] =
     "# fish completion for tenax; made by `tenax completion fish`\n"
@@ -21,6 +22,13 @@ static const char head[] =
     "# Whether the next word is the first one of the command.\n"
     "function __tenax_first\n"
     "    test (count (commandline -opc)) -eq 2; and __tenax_at $argv\n"
+    "end\n"
+    "\n"
+    "# What the server knows of this kind.\n"
+    "function __tenax_values\n"
+    "    set -l line (commandline -opc)\n"
+    "    set -l typed (string replace -r -- '^--[a-z-]+=' '' (commandline -ct))\n"
+    "    command $line[1] complete-values $argv[1] \"$typed\" $line 2>/dev/null\n"
     "end\n"
     "\n"
     "complete -c tenax -e\n"
@@ -56,13 +64,16 @@ static void add_where(struct buf *b, const char *function, const char *command)
 
 /* What the value may be. An optional one is given with '=' only, so that the next word is not it.
  */
-static void add_value(struct buf *b, const struct option_def *d)
+static void add_value(struct buf *b, const struct subcommand *c, const struct option_def *d)
 {
+    const char *known = complete_values_kind(c, d);
     if (!d->value || d->implied)
         return;
     if (d->choices) {
         buf_lit(b, " -x -a ");
         add_words(b, d->choices);
+    } else if (known) {
+        buf_print(b, " -x -a '(__tenax_values %s)'", known);
     } else if (strcmp(d->value, "FILE") == 0) {
         buf_lit(b, " -r -F");
     } else if (strcmp(d->value, "DIR") == 0) {
@@ -72,13 +83,13 @@ static void add_value(struct buf *b, const struct option_def *d)
     }
 }
 
-static void add_option(struct buf *b, const char *command, const struct option_def *d)
+static void add_option(struct buf *b, const struct subcommand *c, const struct option_def *d)
 {
-    add_where(b, "__tenax_at", command);
+    add_where(b, "__tenax_at", c->name);
     if (d->letter)
         buf_print(b, " -s %c", d->letter);
     buf_print(b, " -l %s", d->flag);
-    add_value(b, d);
+    add_value(b, c, d);
     buf_lit(b, " -d ");
     add_text(b, d->help);
     buf_byte(b, '\n');
@@ -110,6 +121,8 @@ static void add_rest(struct buf *b, const struct subcommand *c)
         buf_lit(b, " -F\n");
     else if (strcmp(c->rest, "DIR") == 0)
         buf_lit(b, " -a '(__fish_complete_directories)'\n");
+    else if (complete_values_knows(c->rest))
+        buf_print(b, " -a '(__tenax_values %s)'\n", c->rest);
     else
         add_command_to_run(b, c);
 }
@@ -121,7 +134,7 @@ static void add_command(void *ctx, const struct subcommand *c)
     add_where(b, "__tenax_at", c->name);
     buf_lit(b, " -s h -l help -d 'show help'\n");
     for (const struct option_def *d = c->options; d && d->flag; d++)
-        add_option(b, c->name, d);
+        add_option(b, c, d);
     add_rest(b, c);
 }
 

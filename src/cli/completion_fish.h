@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 
+/* Adds the whole script. */
 void completion_fish(struct buf *b);
 
 #endif

@@ -39,6 +39,7 @@ const struct subcommand explain_command = {
     .examples = "  tenax explain 03fr82s077azjmurys29qjch4\n"
                 "  tenax explain --queue mail\n",
     .options = options,
+    .rest = "ID",
 };
 
 static void write_workers(struct client *c, struct buf *out, struct str workers, const char *jobs)

@@ -34,6 +34,7 @@ const struct subcommand job_command = {
                 "  tenax job 03fr82s077azjmurys29qjch4 --delete\n"
                 "  tenax job 03fr82s077azjmurys29qjch4 --output json | jq .job.payload\n",
     .options = options,
+    .rest = "ID",
 };
 
 /* The job's own settings, which override the server's. */

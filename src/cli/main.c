@@ -8,6 +8,7 @@
 
 #include "cli/catalog.h"
 #include "cli/commands.h"
+#include "cli/complete_values.h"
 #include "cli/manual.h"
 #include "cli/variables.h"
 #include "jq/helper.h"
@@ -163,6 +164,9 @@ int main(int argc, char **argv)
         setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
+    /* Nor this one, which the completion of shells runs. */
+    if (argc > 1 && strcmp(argv[1], "complete-values") == 0)
+        return complete_values_main(argc - 1, argv + 1);
     variables_warn();
     int code = dispatch(argc, argv);
     /* Output that did not arrive is a failure, unless its reader closed it, as with `tenax jobs |

@@ -62,6 +62,7 @@ const struct subcommand policy_command = {
                 "  tenax policy get nightly\n",
     .options = options,
     .words = "simulate|schedule|apply|get|delete",
+    .rest = "POLICY",
 };
 
 static const struct listing_kind kind = {NULL, "metadata.name", NULL};

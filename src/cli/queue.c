@@ -66,6 +66,7 @@ const struct subcommand queue_command = {
                 "  tenax queue mail --resume --concurrency 20 --rate 100/1s --burst 10\n"
                 "  tenax queue render --retry-policy machines,memory\n",
     .options = queue_options,
+    .rest = "QUEUE",
 };
 
 static void add_key(struct buf *b, const char *name)

@@ -46,6 +46,7 @@ const struct subcommand release_command = {
                 "  tenax release $id --run-token $token\n"
                 "  tenax release $id --run-token $token --delay 10m\n",
     .options = options,
+    .rest = "ID",
 };
 
 static void add_text(struct buf *b, const char *name, const char *text)

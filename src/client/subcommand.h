@@ -29,8 +29,8 @@ struct subcommand {
     const char *words;                /* "init|ca": the possible first words, or NULL */
     const struct subcommand *(*page_of)(const char *word); /* the page of such a word; or NULL: none
                                                             * has one */
-    const char *rest; /* what its other words are, if a shell can complete them: FILE, DIR, or
-                       * COMMAND with its arguments; otherwise NULL */
+    const char *rest; /* what its other words are, if a shell can complete them: FILE, DIR, COMMAND
+                       * with its arguments, or of the server ID, QUEUE, POLICY; otherwise NULL */
 };
 
 /* Writes the contents of b and empties it. */

@@ -407,3 +407,113 @@ describe('the unit of a worker', () => {
         assert.match(text, /^RestartPreventExitStatus=2$/m);
     });
 });
+
+describe('completion of what a server knows', () => {
+    const server = new Server();
+    let job, env;
+
+    before(async () => {
+        await server.start();
+        job = await server.enqueue({ queue: 'mailer' });
+        await server.enqueue({ queue: '$(touch hacked)`touch hacked`' });
+        await server.enqueue({ queue: '--mailer' });
+        const policy = { apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'patient' },
+            spec: { defaultAction: 'Retry' } };
+        const put = await server.request('PUT', '/retry-policies/patient', policy);
+        assert.ok(put.status < 300, put.text);
+        env = { ...process.env, TENAX_URL: server.url(), XDG_CONFIG_HOME: '/dev/null/none',
+            PATH: `${installed('bin')}:${process.env.PATH}` };
+    });
+    after(() => server.clean());
+
+    const values = (args, more) => output(BIN, ['complete-values', ...args], { env: { ...env, ...more } })
+        .split('\n').filter(Boolean);
+
+    it('offers_names_that_fit_and_no_others', () => {
+        assert.deepEqual(values(['QUEUE', '', 'tenax', 'jobs']), ['mailer']);
+        assert.deepEqual(values(['QUEUE', 'mb']), []);
+        assert.deepEqual(values(['QUEUE', 'a,ma']), ['a,mailer']);
+        assert.deepEqual(values(['POLICY', 'p']), ['patient']);
+        assert.ok(values(['ID', '']).includes(job.id));
+        assert.ok(values(['ID', job.id.slice(0, 8)]).includes(job.id));
+        assert.deepEqual(values(['ID', 'zzzzzzzz']), []);
+        assert.deepEqual(values(['ID', '$(']), []);
+        assert.deepEqual(values(['STATUS', 'ready,d']), ['ready,dead']);
+    });
+
+    it('asks_the_server_that_the_command_line_names', () => {
+        const nowhere = { TENAX_URL: 'http://127.0.0.1:1' };
+        const line = ['tenax', 'jobs', '--all', '--output', 'json'];
+        assert.deepEqual(values(['QUEUE', 'ma', ...line, '--url', server.url(), '--queue', 'ma'], nowhere), ['mailer']);
+        assert.deepEqual(values(['QUEUE', 'ma', ...line, `--url=${server.url()}`], nowhere), ['mailer']);
+    });
+
+    it('is_silent_when_it_cannot', () => {
+        for (const [args, more] of [
+            [['QUEUE', ''], { TENAX_URL: 'http://127.0.0.1:1' }],
+            [['QUEUE', ''], { TENAX_URL: 'no address' }],
+            [['QUEUE', '', 'tenax', 'jobs', '--url'], { TENAX_URL: 'http://127.0.0.1:1' }],
+            [['QUEUE', '', '--context', 'none'], {}],
+            [['ID', ''], { TENAX_TOKEN_FILE: '/nowhere' }],
+            [['OTHER', ''], { TENAX_UNKNOWN: '1' }],
+            [[], {}],
+        ]) {
+            const ran = spawnSync(BIN, ['complete-values', ...args], { encoding: 'utf8', env: { ...env, ...more } });
+            assert.equal(ran.stdout + ran.stderr, '', args.join(' '));
+        }
+    });
+
+    it('waits_no_longer_than_a_second_for_a_server_that_does_not_answer', async () => {
+        const net = require('node:net');
+        const mute = net.createServer(() => {}).listen(0, '127.0.0.1');
+        await new Promise((resolve) => mute.on('listening', resolve));
+        try {
+            // In the background, for this process accepts the connection.
+            const child = spawn(BIN, ['complete-values', 'QUEUE', '', '--url', `http://127.0.0.1:${mute.address().port}`],
+                { env, stdio: ['ignore', 'pipe', 'pipe'] });
+            let said = '';
+            child.stdout.on('data', (bytes) => { said += bytes; });
+            child.stderr.on('data', (bytes) => { said += bytes; });
+            await new Promise((resolve) => child.on('close', resolve));
+            assert.equal(said, '');
+        } finally {
+            mute.closeAllConnections?.();
+            mute.close();
+        }
+    });
+
+    it('is_offered_in_bash', () => {
+        const offered = (words) => {
+            const line = `COMP_LINE='${words.join(' ')}'; export PATH='${env.PATH}' TENAX_URL='${server.url()}'`;
+            return bash(words, line);
+        };
+        assert.deepEqual(offered(['tenax', 'jobs', '--queue', 'ma']), ['mailer']);
+        assert.deepEqual(offered(['tenax', 'jobs', '--status', 'de']), ['dead']);
+        assert.deepEqual(offered(['tenax', 'queue', 'ma']), ['mailer']);
+        assert.ok(offered(['tenax', 'explain', job.id.slice(0, 8)]).includes(job.id));
+        assert.deepEqual(offered(['tenax', 'enqueue', '--retry-policies', 'pa']), ['patient']);
+    });
+
+    it('is_offered_in_zsh', async () => {
+        const before = { ...process.env };
+        Object.assign(process.env, { TENAX_URL: server.url(), PATH: env.PATH });
+        try {
+            assert.match(await zsh('tenax jobs --queue mai\t'), /--queue mailer/);
+            assert.match(await zsh('tenax queue mai\t'), /queue mailer/);
+            assert.match(await zsh('tenax jobs --status=comp\t'), /--status=completed/);
+        } finally {
+            process.env.PATH = before.PATH;
+            delete process.env.TENAX_URL;
+        }
+    });
+
+    it('is_offered_in_fish', { skip: spawnSync('fish', ['--version']).error && 'fish is not installed' }, () => {
+        const offered = (line) => output('fish', ['--no-config', '-c', 'source $argv[1]; complete -C $argv[2]',
+            installed('share/fish/vendor_completions.d/tenax.fish'), line], { env })
+            .split('\n').map((offer) => offer.split('\t')[0]).filter(Boolean);
+        assert.deepEqual(offered('tenax jobs --queue ma'), ['mailer']);
+        assert.deepEqual(offered('tenax jobs --queue=ma'), ['--queue=mailer']);
+        assert.deepEqual(offered('tenax policy delete pa'), ['patient']);
+        assert.ok(offered(`tenax retry ${job.id.slice(0, 8)}`).includes(job.id));
+    });
+});
