@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "client/client.h"
 #include "client/view.h"
+#include "core/lifecycle.h"
 
 #define WAIT_MS 1000
 /* Nobody chooses from more ids than these. */
@@ -85,10 +86,8 @@ static void offer(struct buf *out, const struct typed *t, struct str name)
 
 static void offer_statuses(struct buf *out, const struct typed *t)
 {
-    const char *list = "blocked|scheduled|ready|in_flight|completed|dead";
-    struct str word;
-    while (options_next_word(&list, &word))
-        offer(out, t, word);
+    for (int status = 0; status < STATUS_COUNT; status++)
+        offer(out, t, str_from(lifecycle_status_name((enum status)status)));
 }
 
 /* Ids are listed in their order, so that those with the prefix come first after its least one; the
