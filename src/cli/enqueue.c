@@ -7,6 +7,7 @@
 #include "cli/bulk.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/jobid.h"
 #include "cli/newjob.h"
 #include "client/view.h"
 #include "client/when.h"
@@ -77,7 +78,7 @@ static const struct option_def options[] = {
     {"batch-fold", "JQ", OPTION_TEXT, AT(batch_fold),
      .help = "the folded payload, as in '$existing + $new'"},
     {"depends-on", "ID[,ID]", OPTION_TEXT, AT(depends_on),
-     .help = "the job waits until these have completed"},
+     .help = "the job waits until these have completed; the first 6 letters of an id may do"},
     {"depends-when", "WHEN", OPTION_CHOICE, AT(depends_when), .choices = "all_completed|all_ended",
      .def = "all_completed",
      .help = "wait until they have completed, or until they have ended in any way"},
@@ -270,24 +271,38 @@ static int enqueue_bulk(struct client *c, const struct enqueue_args *args, const
     return code;
 }
 
+static int enqueue_jobs(struct client *c, const struct enqueue_args *args, const struct options *o)
+{
+    struct newjob_defaults d;
+    int code;
+    struct err e = newjob_init(&d, args, o, c->now);
+    if (e.code != ERR_OK)
+        code = subcommand_usage(&enqueue_command, "%s", e.msg);
+    else
+        code = args->bulk ? enqueue_bulk(c, args, o, &d) : enqueue_one(c, args, o, &d);
+    newjob_fini(&d);
+    return code;
+}
+
 int enqueue_main(int argc, char **argv)
 {
     struct enqueue_args args = {0};
     struct options o;
     struct client c;
-    struct newjob_defaults d;
     int code;
     if (!subcommand_begin(&enqueue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     code = client_open(&c, &enqueue_command, &args.client);
     if (code != CLI_OK)
         return code;
-    struct err e = newjob_init(&d, &args, &o, c.now);
-    if (e.code != ERR_OK)
-        code = subcommand_usage(&enqueue_command, "%s", e.msg);
-    else
-        code = args.bulk ? enqueue_bulk(&c, &args, &o, &d) : enqueue_one(&c, &args, &o, &d);
-    newjob_fini(&d);
+    struct buf ids = {0};
+    if (args.depends_on) {
+        code = jobid_find_list(&c, args.depends_on, &ids);
+        args.depends_on = ids.at;
+    }
+    if (code == CLI_OK)
+        code = enqueue_jobs(&c, &args, &o);
+    buf_fini(&ids);
     client_close(&c);
     return code;
 }

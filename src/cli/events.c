@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "base/event_cursor.h"
 #include "cli/commands.h"
+#include "cli/jobid.h"
 #include "cli/unknown.h"
 #include "cli/listing.h"
 #include "client/view.h"
@@ -33,7 +34,7 @@ static const struct option_def options[] = {
      .help = "begin after the event with this cursor or number; 0: with the oldest that is kept"},
     {"queue", "NAME,…", OPTION_TEXT, AT(queue), .help = "only of jobs in these queues"},
     {"type", "NAME,…", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
-    {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs"},
+    {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs; the first 6 letters of an id may do"},
     {"event", "NAME,…", OPTION_TEXT, AT(event),
      .help =
          "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
@@ -255,6 +256,16 @@ static void prepare(struct reader *r)
 
 static const struct listing_kind kind = {NULL, "cursor", NULL};
 
+/* Replaces the beginnings of ids by whole ones, which *ids then holds. */
+static int find_jobs(struct reader *r, struct events_args *args, struct buf *ids)
+{
+    if (!args->job)
+        return CLI_OK;
+    int code = jobid_find_list(&r->client, args->job, ids);
+    args->job = ids->at;
+    return code;
+}
+
 static int events(struct reader *r, const struct events_args *args)
 {
     prepare(r);
@@ -289,7 +300,11 @@ int events_main(int argc, char **argv)
         unknown_queues_warn(&r.client, "events", args.queue);
     if (args.since || !args.follow)
         snprintf(r.last, sizeof r.last, "%s", args.since ? args.since : "0");
-    code = events(&r, &args);
+    struct buf ids = {0};
+    code = find_jobs(&r, &args, &ids);
+    if (code == CLI_OK)
+        code = events(&r, &args);
+    buf_fini(&ids);
     client_close(&r.client);
     buf_fini(&r.line);
     buf_fini(&r.out);

@@ -101,3 +101,29 @@ int jobid_find(struct client *c, const char *text, char id[ID_TEXT_LEN + 1])
     snprintf(id, ID_TEXT_LEN + 1, "%s", found.at[0]);
     return CLI_OK;
 }
+
+static int find_listed(struct client *c, const char *at, size_t len, struct buf *ids)
+{
+    char text[ID_TEXT_LEN + 2], id[ID_TEXT_LEN + 1];
+    snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text), at);
+    if (!jobid_is_possible(text))
+        return jobid_refuse(c->command, text);
+    int code = jobid_find(c, text, id);
+    if (code == CLI_OK)
+        buf_str(ids, str_from(id));
+    return code;
+}
+
+int jobid_find_list(struct client *c, const char *list, struct buf *ids)
+{
+    int code = CLI_OK;
+    for (const char *at = list; code == CLI_OK; at++) {
+        size_t len = strcspn(at, ",");
+        code = find_listed(c, at, len, ids);
+        at += len;
+        buf_byte(ids, *at);
+        if (!*at)
+            break;
+    }
+    return code;
+}

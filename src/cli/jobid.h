@@ -17,5 +17,8 @@ int jobid_refuse(const struct subcommand *command, const char *text);
  * is, and nobody is asked. CLI_NOT_FOUND: there is none; CLI_USAGE: there are several, which are
  * then named. The client's answer is lost. */
 int jobid_find(struct client *c, const char *text, char id[ID_TEXT_LEN + 1]);
+/* Likewise for each of a list as 'A,B': appends the list of whole ids, and a NUL. Also CLI_USAGE:
+ * one of them could not be the beginning of an id. */
+int jobid_find_list(struct client *c, const char *list, struct buf *ids);
 
 #endif

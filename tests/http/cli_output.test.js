@@ -156,6 +156,24 @@ describe('the beginning of an id', () => {
         assert.equal((await tenax('job', ids[3])).code, 4);
     });
 
+    it('stands_for_jobs_in_lists_of_ids', async () => {
+        const waits = await tenax('enqueue', '--queue', 'waiting', '--type', 't', '--depends-on',
+            `${short(ids[0])},${ids[1]}`, '1');
+        assert.equal(waits.code, 0, waits.stderr);
+        const id = waits.stdout.trim();
+        assert.deepEqual((await server.job(id)).depends_on, ids.slice(0, 2));
+        const events = await tenax('events', '--job', `${ids[1]},${short(ids[2])}`, '-o', 'jsonl');
+        assert.equal(events.code, 0, events.stderr);
+        const about = events.stdout.trim().split('\n').map((line) => JSON.parse(line).id);
+        assert.deepEqual(new Set(about), new Set(ids.slice(1, 3)));
+        for (const args of [['events', '--job'], ['enqueue', '--queue', 'q', '--type', 't', '1', '--depends-on']]) {
+            assert.match((await tenax(...args, ids[0].slice(0, 6))).stderr, /several jobs begin with/);
+            assert.equal((await tenax(...args, `${ids[0]},zzzzzz`)).code, 4);
+            assert.match((await tenax(...args, `${ids[0]},`)).stderr, /'' is not a job id/);
+        }
+        assert.equal((await tenax('delete', id)).code, 0);
+    });
+
     it('names_at_most_five_that_could_be_meant', async () => {
         const many = await tenax('cancel', ids[0].slice(0, 6));
         assert.equal(many.code, 2);
