@@ -34,7 +34,8 @@ static const struct option_def options[] = {
      .help = "begin after the event with this cursor or number; 0: with the oldest that is kept"},
     {"queue", "NAME,…", OPTION_TEXT, AT(queue), .help = "only of jobs in these queues"},
     {"type", "NAME,…", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
-    {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs; the first 6 letters of an id may do"},
+    {"job", "ID,…", OPTION_TEXT, AT(job),
+     .help = "only of these jobs; the first 6 letters of an id may do"},
     {"event", "NAME,…", OPTION_TEXT, AT(event),
      .help =
          "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
