@@ -254,6 +254,8 @@ static struct err check_header(struct access *a, const struct access_request *r,
     if (!hawk_mac_matches(HAWK_HEADER, key, target, h))
         return err_make(ERR_BAD_CREDENTIALS, "the credentials are wrong (bad MAC)");
     TRY(check_time(a, h, key, now, challenge));
+    if (r->elsewhere)
+        return err_none();
     TRY(check_hash(r, h));
     return check_nonce(a, h, key, now, challenge);
 }
@@ -294,7 +296,8 @@ static struct err check_signed(struct access *a, const struct access_request *r,
                                     .issuer = arena_copy(mem, g.client),
                                     .scopes = scope_set_copy(&g.scopes, mem),
                                     .expires = g.expires,
-                                    .bewit = bewit};
+                                    .bewit = bewit,
+                                    .hash = arena_copy(mem, h.hash)};
     return err_none();
 }
 

@@ -47,6 +47,9 @@ struct access_request {
     struct str forwarded_port, forwarded_proto; /* X-Forwarded-Port, -Proto; empty if absent */
     struct str authorization;                   /* empty if absent */
     struct str content_type, body;
+    /* It was sent to another service, which asks: its body is not known, so the hash is that
+     * service's to check, and its nonce is not remembered. */
+    bool elsewhere;
 };
 
 enum access_kind { ACCESS_ANONYMOUS, ACCESS_CLIENT, ACCESS_TEMPORARY };
@@ -60,6 +63,7 @@ struct access_identity {
     struct scope_set scopes;
     instant expires; /* INSTANT_NONE: never */
     bool bewit;      /* the request was authorised by its URL */
+    struct str hash; /* of a body, as it was signed; empty: none was */
 };
 
 struct access;

@@ -99,5 +99,13 @@ const struct tc_method tc_auth_methods[] = {
      .category = "Scopes and Auth",
      .title = "Get the scopes of the request",
      .stability = "stable"},
+    {{HTTP_POST, "/authenticate-hawk"},
+     tc_authenticate_hawk,
+     "authenticateHawk",
+     .input = "auth/v1/authenticate-hawk-request.json",
+     .output = "auth/v1/authenticate-hawk-response.json",
+     .category = "Scopes and Auth",
+     .title = "Find out who signed a request",
+     .stability = "stable"},
 };
 const size_t tc_auth_method_count = COUNT(tc_auth_methods);

@@ -194,9 +194,9 @@ static bool use_token(struct tc_call *c, const struct token *token)
     return true;
 }
 
-/* Nobody needs credentials. */
-static bool is_open(const struct taskcluster_settings *set)
+bool tc_is_open(const struct taskcluster *t)
 {
+    const struct taskcluster_settings *set = &t->settings;
     return !access_has_clients(set->access) &&
            !(set->identities && identities_guard(set->identities));
 }
@@ -205,7 +205,7 @@ static bool is_open(const struct taskcluster_settings *set)
 static bool check_anonymous(struct tc_call *c)
 {
     const struct taskcluster_settings *set = &c->tc->settings;
-    if (c->who.kind != ACCESS_ANONYMOUS || access_has_clients(set->access) || is_open(set))
+    if (c->who.kind != ACCESS_ANONYMOUS || access_has_clients(set->access) || tc_is_open(c->tc))
         return true;
     struct err err = rights_check(NULL, operation_of(c));
     if (err.code == ERR_OK)
@@ -259,7 +259,7 @@ static bool identify_client(struct tc_call *c, const struct http_request *req,
     }
     /* There is nothing to check a signature by, and workers that insist on credentials are given
      * some: they may do what they may without. */
-    if (is_open(set) && hawk_is_signed(req->authorization, req->query)) {
+    if (tc_is_open(c->tc) && hawk_is_signed(req->authorization, req->query)) {
         c->who = access_anonymous(set->access, c->arena);
         c->actor = (struct actor){.kind = ACTOR_ANONYMOUS};
         return true;

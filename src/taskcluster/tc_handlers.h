@@ -95,6 +95,9 @@ void tc_poll_task_urls(struct tc_call *c);
 void tc_poll_get(struct tc_call *c);
 void tc_poll_delete(struct tc_call *c);
 
+/* --- tc_authenticate.c --- */
+void tc_authenticate_hawk(struct tc_call *c);
+
 /* --- tc_ping.c --- */
 void tc_ping(struct tc_call *c);
 void tc_heartbeat(struct tc_call *c);

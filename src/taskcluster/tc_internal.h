@@ -151,6 +151,8 @@ bool tc_page(struct tc_call *c, uint32_t max, uint32_t *limit, struct str *after
 /* `,"continuationToken":"…"` */
 void tc_write_continuation(struct buf *b, struct str after);
 
+/* Whether nobody needs credentials. */
+bool tc_is_open(const struct taskcluster *t);
 /* Whether the caller's scopes satisfy the method's expression with these parameters; if not, it
  * has answered 403. Does nothing for a method without scopes. */
 bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t count);

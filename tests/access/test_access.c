@@ -218,6 +218,30 @@ static void a_replay_is_refused(void **state)
     check_refused(r, ERR_STALE_TIME);
 }
 
+/* Another service asks for whoever sent it there: the request may still be sent here. */
+static void a_request_to_another_service_is_judged_and_not_remembered(void **state)
+{
+    (void)state;
+    struct access_request get = request("GET", "/resource/1?b=1&a=2", GET_HEADER), asked = get;
+    asked.elsewhere = true;
+    check_accepted(asked);
+    assert_true(str_eq(who.client_id, STR(ID)));
+    assert_int_equal(who.hash.len, 0);
+    check_accepted(asked);
+    check_accepted(get);
+    check_refused(get, ERR_REPLAYED);
+    check_accepted(asked);
+    asked.path = STR("/resource/2");
+    check_refused(asked, ERR_BAD_CREDENTIALS);
+    struct access_request post = request("POST", "/resource", POST_HEADER);
+    post.host = STR("example.com:443");
+    post.elsewhere = true;
+    check_accepted(post); /* its body is with the service, which gets the hash */
+    assert_true(str_eq(who.hash, STR("qKG2AtsqLMhIdy7+OrxWG0bU8wTDncYSW0gmNukAKpI=")));
+    now.ms += HAWK_WINDOW.ms + 1000;
+    check_refused(post, ERR_STALE_TIME);
+}
+
 static void a_wrong_clock_is_told_the_time(void **state)
 {
     (void)state;
@@ -556,6 +580,7 @@ int main(void)
         TEST(an_identity_outlives_its_client),
         TEST(a_file_that_names_the_server_is_refused),
         TEST(a_replay_is_refused),
+        TEST(a_request_to_another_service_is_judged_and_not_remembered),
         TEST(a_wrong_clock_is_told_the_time),
         TEST(who_does_not_know_the_key_is_not_told_more),
         TEST(a_header_with_a_bit_flipped_is_refused),

@@ -14,7 +14,7 @@ const BASE = { queue: '/api/queue/v1', object: '/api/object/v1', auth: '/api/aut
     'purge-cache': '/api/purge-cache/v1', index: '/api/index/v1' };
 const OPEN = ['ping', 'lbheartbeat', 'heartbeat', 'version'];
 
-// Which right a method needs, written here by hand.
+// Which right a method needs, written here by hand; `open`: none.
 const NEEDED = {
     queue: {
         see: ['statuses', 'status', 'getTaskGroup', 'listProvisioners', 'getProvisioner', 'pendingTasks',
@@ -33,7 +33,7 @@ const NEEDED = {
         see: ['object'], payloads: ['startDownload', 'download'],
         work: ['createUpload', 'finishUpload'],
     },
-    auth: { see: ['expandScopes', 'currentScopes'] },
+    auth: { open: ['authenticateHawk'], see: ['expandScopes', 'currentScopes'] },
     'purge-cache': { operate: ['purgeCache'], work: ['purgeRequests'] },
     index: { payloads: ['findTask', 'findTasksAtIndex', 'listTasks', 'findArtifactFromTask'], work: ['insertTask'] },
 };
@@ -77,7 +77,7 @@ describe('every method of Taskcluster\'s front end', () => {
         for (const [service, base] of Object.entries(BASE)) {
             const { entries } = await (await fetch(`${server.url()}/references/${service}/v1/api.json`)).json();
             const rightOf = (name) => Object.keys(NEEDED[service])
-                .find((right) => NEEDED[service][right].includes(name));
+                .find((right) => right !== 'open' && NEEDED[service][right].includes(name));
             const known = [...OPEN, ...Object.values(NEEDED[service]).flat()].sort();
             assert.deepEqual(entries.map((e) => e.name).sort(), known, service);
             for (const { name, method, route, input } of entries)

@@ -14,19 +14,20 @@ const { makeDir, useServer } = require('./harness');
 
 const client = import('taskcluster-client').then((module) => module.default ?? module);
 
-const SCHEMAS = path.join(__dirname, '../../src/taskcluster/schemas/v1');
+const SCHEMAS = path.join(__dirname, '../../src/taskcluster/schemas');
 const ajv = new Ajv({ strict: false, validateSchema: false });
 formats(ajv);
-for (const name of fs.readdirSync(SCHEMAS)) {
-    const schema = JSON.parse(fs.readFileSync(path.join(SCHEMAS, name), 'utf8'));
-    delete schema.$schema;
-    schema.$id = `http://schemas/queue/v1/${name}`;
-    ajv.addSchema(schema);
-}
+for (const [folder, of] of [['v1', 'queue/v1'], ['auth/v1', 'auth/v1']])
+    for (const name of fs.readdirSync(path.join(SCHEMAS, folder))) {
+        const schema = JSON.parse(fs.readFileSync(path.join(SCHEMAS, folder, name), 'utf8'));
+        delete schema.$schema;
+        schema.$id = `http://schemas/${of}/${name}`;
+        ajv.addSchema(schema);
+    }
 
 // Throws unless the value is as the schema "task-status-response" says.
-function assertSchema(name, value) {
-    const validate = ajv.getSchema(`http://schemas/queue/v1/${name}.json`);
+function assertSchema(name, value, of = 'queue/v1') {
+    const validate = ajv.getSchema(`http://schemas/${of}/${name}.json`);
     assert.ok(validate, `there is a schema ${name}`);
     assert.ok(validate(value), `${name}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value)}`);
 }

@@ -6,6 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const hawk = require('hawk');
 const { HOUR, assertRefused, assertSchema, client, definition, slugid, taskQueueId, useTaskcluster } =
     require('./taskcluster');
 
@@ -57,6 +58,104 @@ describe('auth', () => {
         await assertRefused(auth.expandScopes({ scopes: ['a**'] }), 400, 'InputError', /scopes/);
         await assertRefused((await service('Auth')).expandScopes({ scopes: [] }), 403,
             'InsufficientScopes');
+    });
+});
+
+describe('requests to other services', () => {
+    // What a service asks of a request to it that hawk signed.
+    async function sent(method, resource, credentials, options = {}) {
+        const { id = credentials.clientId, ...more } = options;
+        const { header } = hawk.client.header(`http://tools.example:8080${resource}`, method, {
+            credentials: { id, key: credentials.accessToken, algorithm: 'sha256' }, ...more });
+        return { method: method.toLowerCase(), resource, host: 'tools.example', port: 8080, authorization: header };
+    }
+    const ext = (value) => Buffer.from(JSON.stringify(value)).toString('base64');
+    const authenticate = async (request) => {
+        const answer = await (await service('Auth')).authenticateHawk(request);
+        assertSchema('authenticate-hawk-response', answer, 'auth/v1');
+        return answer;
+    };
+
+    it('are_judged_by_their_signature_as_often_as_they_are_asked_about', async () => {
+        const request = await sent('POST', '/x?b=1&a=2', of('some'), { payload: '{}', contentType: 'application/json' });
+        const answer = await authenticate({ ...request, sourceIp: '192.0.2.1' });
+        assert.deepEqual({ ...answer, scopes: answer.scopes.sort() }, { status: 'auth-success', scheme: 'hawk',
+            clientId: 'some', expires: '3000-01-01T00:00:00.000Z',
+            hash: hawk.crypto.calculatePayloadHash(Buffer.from('{}'), 'sha256', 'application/json'),
+            scopes: ['assume:anonymous', 'assume:team:x', 'auth:expand-scopes', 'queue:cancel-task-in-project:x',
+                'queue:ping', 'queue:status:*'] });
+        assert.equal((await authenticate(request)).status, 'auth-success');
+        for (const wrong of [{ method: 'put' }, { resource: '/x?a=2&b=1' }, { host: 'other' }, { port: 80 }]) {
+            const refused = await authenticate({ ...request, ...wrong });
+            assert.equal(refused.status, 'auth-failed', JSON.stringify(wrong));
+            assert.match(refused.message, /MAC/);
+        }
+        for (const [authorization, words] of [['Bearer x', /Hawk/], ['Hawk id="a"', /needs id/]])
+            assert.match((await authenticate({ ...request, authorization })).message, words);
+        const stranger = await sent('GET', '/', { clientId: 'stranger', accessToken: token });
+        assert.match((await authenticate(stranger)).message, /no client 'stranger'/);
+        const old = await sent('GET', '/', of('some'), { timestamp: Math.floor(Date.now() / 1000) - 3600 });
+        assert.match((await authenticate(old)).message, /time/);
+        assert.match((await authenticate({ ...request, resource: 'x' })).message, /'\/'/);
+    });
+
+    it('may_still_be_sent_here', async () => {
+        const { port } = new URL(server.url());
+        const { header } = hawk.client.header(`${server.url()}/api/auth/v1/scopes/current`, 'GET', {
+            credentials: { id: 'some', key: token, algorithm: 'sha256' } });
+        const asked = { method: 'get', resource: '/api/auth/v1/scopes/current', host: '127.0.0.1', port: +port,
+            authorization: header };
+        const send = () => server.fetch(asked.resource, { headers: { authorization: header } });
+        assert.equal((await authenticate(asked)).status, 'auth-success');
+        assert.equal((await send()).status, 200);
+        assert.equal((await send()).status, 401);
+        assert.equal((await authenticate(asked)).status, 'auth-success');
+    });
+
+    it('may_be_signed_by_temporary_credentials_some_scopes_of_theirs_or_their_url', async () => {
+        const { createTemporaryCredentials } = await client;
+        const expiry = new Date(Date.now() + HOUR);
+        const temporary = createTemporaryCredentials({ clientId: 'some/temp', start: new Date(Date.now() - 1000),
+            expiry, scopes: ['queue:status:a*'], credentials: of('root') });
+        const certificate = JSON.parse(temporary.certificate);
+        const answer = await authenticate(await sent('GET', '/', temporary, { ext: ext({ certificate }) }));
+        assert.deepEqual([answer.status, answer.clientId, answer.expires, answer.scopes.sort()], ['auth-success',
+            'some/temp', expiry.toJSON(), ['assume:anonymous', 'queue:ping', 'queue:status:a*']]);
+        const less = await authenticate(await sent('GET', '/', temporary, { ext: ext({ certificate,
+            authorizedScopes: ['queue:status:ab'] }) }));
+        assert.deepEqual(less.scopes.sort(), ['assume:anonymous', 'queue:ping', 'queue:status:ab']);
+        assert.match((await authenticate(await sent('GET', '/', temporary, { ext: ext({ certificate,
+            authorizedScopes: ['queue:status:b'] }) }))).message, /authorizedScopes/);
+        assert.equal((await authenticate(await sent('GET', '/', temporary))).status, 'auth-failed');
+        const bewit = hawk.uri.getBewit('http://tools.example:8080/x?y=1', { credentials: { id: 'some', key: token,
+            algorithm: 'sha256' }, ttlSec: 60 });
+        const url = { method: 'head', resource: `/x?y=1&bewit=${bewit}`, host: 'tools.example', port: 8080 };
+        assert.equal((await authenticate(url)).clientId, 'some');
+        assert.match((await authenticate({ ...url, method: 'post' })).message, /GET and HEAD/);
+        assert.match((await authenticate({ ...url, resource: url.resource.replace('y=1', 'y=2') })).message, /MAC/);
+    });
+
+    it('need_no_signature_to_have_the_scopes_of_everybody', async () => {
+        const answer = await authenticate({ method: 'get', resource: '/', host: '::1', port: 443 });
+        assert.deepEqual([answer.status, answer.scheme, answer.scopes], ['no-auth', 'none', ['assume:anonymous',
+            'queue:ping']]);
+        assert.ok(Math.abs(Date.parse(answer.expires) - Date.now() - HOUR / 4) < 60e3);
+        const auth = await service('Auth');
+        for (const wrong of [{ method: 'GET' }, { port: 65536 }, { port: '80' }, { more: 1 }, { host: 'a b' }])
+            await assertRefused(auth.authenticateHawk({ method: 'get', resource: '/', host: 'h', port: 1, ...wrong }),
+                400, 'InputValidationError', new RegExp(Object.keys(wrong)[0]));
+    });
+
+    const open = useTaskcluster();
+    it('are_whose_they_say_they_are_where_nobody_needs_credentials', async () => {
+        const { Auth } = await client;
+        const auth = new Auth({ rootUrl: open.url(), retries: 0 });
+        const request = await sent('GET', '/x', of('any'));
+        const answer = await auth.authenticateHawk(request);
+        assert.deepEqual([answer.status, answer.clientId, answer.scopes], ['auth-success', 'any', ['*']]);
+        assert.equal((await auth.authenticateHawk({ ...request, authorization: 'Hawk x' })).status, 'auth-failed');
+        const { authorization, ...unsigned } = request;
+        assert.deepEqual((await auth.authenticateHawk(unsigned)).scopes, ['*']);
     });
 });
 
