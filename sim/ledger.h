@@ -34,6 +34,7 @@ enum maction { ACTION_NONE, ACTION_RETRY, ACTION_FAIL };
 struct mbackoff {
     bool stated;
     int64_t initial, most; /* ms; doubled each time */
+    bool full;             /* full jitter: any part of the delay */
 };
 /* Whether a retry must avoid the node of the failure: ms, or one of these. */
 #define AVOID_UNSTATED (-2)

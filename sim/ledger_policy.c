@@ -124,7 +124,7 @@ struct decision {
     int policy; /* -1: none of them stated anything */
     unsigned slot;
     int64_t count, limit; /* for a retry */
-    int64_t delay;
+    int64_t delay, delay_least;
 };
 
 static int64_t delay_of(const struct mbackoff *b, int64_t n)
@@ -162,6 +162,7 @@ static struct decision decide(const struct ledger *l, const struct effective *e,
     d.count = used->by[d.policy][d.slot] + 1;
     const struct mbackoff *b = rule && rule->backoff.stated ? &rule->backoff : &p->backoff;
     d.delay = b->stated ? delay_of(b, d.count) : 0;
+    d.delay_least = b->stated && b->full ? 1 : d.delay;
     d.retry = d.count <= d.limit && total(used, s) < s->most;
     return d;
 }
@@ -250,6 +251,15 @@ static bool is_to_fail(const struct ledger *l, const struct mjob *m, const struc
     return s->enabled && (own ? own : s->when_no_policy) == RETRY_FALLBACK_FAIL;
 }
 
+/* After the delay, or with the end of the grace period, whichever is later. */
+static bool is_due(const struct run *run, const struct decision *d)
+{
+    int64_t ended = run->ended_at.ms, grace = run->grace_end.ms, at = run->retry_at.ms;
+    if (at == grace)
+        return ended + d->delay_least <= grace;
+    return at > grace && at >= ended + d->delay_least && at <= ended + d->delay;
+}
+
 static bool is_by_policy(const struct ledger *l, const struct mjob *m, const struct msetting *s,
                          const struct counts *used, const struct run *run)
 {
@@ -270,10 +280,7 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
     if (!d.retry)
         return !retry && run->reason.len > 5 && memcmp(run->reason.at, "dead:", 5) == 0;
     return retry && said.by_policy && (int)said.policy == d.policy && said.slot == d.slot &&
-           said.count == d.count && said.limit == d.limit &&
-           run->retry_at.ms == (run->ended_at.ms + d.delay > run->grace_end.ms
-                                    ? run->ended_at.ms + d.delay
-                                    : run->grace_end.ms);
+           said.count == d.count && said.limit == d.limit && is_due(run, &d);
 }
 
 static bool is_right(const struct ledger *l, const struct mjob *m, const struct msetting *s,

@@ -38,6 +38,7 @@ static struct mbackoff some_backoff(struct sim *s)
     struct mbackoff b = {.stated = sim_chance(s, 50)};
     b.initial = 1 + (int64_t)sim_draw(s, 3000);
     b.most = b.initial + (int64_t)sim_draw(s, 5000);
+    b.full = sim_chance(s, 50);
     return b;
 }
 
@@ -83,8 +84,9 @@ static void add_levels(struct buf *b, int64_t limit, const struct mbackoff *back
     if (backoff->stated)
         buf_print(b,
                   ",\"backoff\":{\"initialDelay\":\"%ldms\",\"maxDelay\":\"%ldms\","
-                  "\"multiplier\":2}",
-                  (long)backoff->initial, (long)backoff->most);
+                  "\"multiplier\":2%s}",
+                  (long)backoff->initial, (long)backoff->most,
+                  backoff->full ? "" : ",\"jitter\":\"none\"");
 }
 
 static void write(const struct mpolicy *p, unsigned number, struct buf *b)

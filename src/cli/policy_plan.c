@@ -343,7 +343,7 @@ static void write_rows(struct schedule *s, const struct curve *curve, int64_t li
     static const char *const plain[] = {">RETRY", ">WAIT", ">IN ALL", NULL};
     static const char *const ranges[] = {">RETRY",        ">SHORTEST WAIT", ">LONGEST",
                                          ">SHORTEST ALL", ">LONGEST ALL",   NULL};
-    bool jitter = curve->shape == CURVE_POWER;
+    bool jitter = curve->shape == CURVE_POWER || curve_is_random(curve);
     const struct curve *c = curve->shape == CURVE_NONE ? &at_once : curve;
     struct table t;
     span least, most, from = {0}, to = {0};
@@ -360,12 +360,17 @@ static void write_rows(struct schedule *s, const struct curve *curve, int64_t li
     table_fini(&t);
     if (n > limit)
         return;
-    for (; n <= limit && from.ms < SPAN_MAX_MS / 2; n++) {
+    for (; n <= limit && to.ms < SPAN_MAX_MS / 2; n++) {
         curve_range(c, (uint32_t)n, &least, &most);
         from.ms += least.ms;
+        to.ms += most.ms;
     }
     buf_print(&s->out, "and %lld more; in total ", (long long)(limit - ROWS_MAX));
     duration_write(&s->out, from);
+    if (jitter) {
+        buf_lit(&s->out, " to ");
+        duration_write(&s->out, to);
+    }
     buf_byte(&s->out, '\n');
 }
 

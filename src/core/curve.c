@@ -14,9 +14,14 @@ static span exponential(const struct curve *c, uint32_t n, double chance)
 {
     double most = c->most.ms < 0 ? (double)SPAN_MAX_MS : (double)c->most.ms;
     double ms = c->base.ms ? (double)c->base.ms * pow(c->exponent, (double)(n - 1)) : 0;
+    ms = ms < most ? ms : most;
+    if (c->shape == CURVE_FULL_JITTER && ms >= 1) {
+        double drawn = 1 + floor(ms * chance); /* one of 1 to the delay, each as likely */
+        return (span){(int64_t)(drawn < ms ? drawn : ms)};
+    }
     /* Beside the longest delay too: jobs that failed together would else come back together
      * from there on. */
-    ms = (ms < most ? ms : most) + chance * (double)c->jitter.ms;
+    ms += chance * (double)c->jitter.ms;
     return (span){ms < (double)SPAN_MAX_MS ? (int64_t)ms : SPAN_MAX_MS};
 }
 
@@ -34,12 +39,17 @@ static span power(const struct curve *c, uint32_t n, double chance)
 static span delay_at(const struct curve *c, uint32_t n, double chance)
 {
     must(c->shape != CURVE_NONE && n > 0);
-    return c->shape == CURVE_EXPONENTIAL ? exponential(c, n, chance) : power(c, n, chance);
+    return c->shape == CURVE_POWER ? power(c, n, chance) : exponential(c, n, chance);
 }
 
 span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
 {
     return delay_at(c, n, rng_unit(rng));
+}
+
+bool curve_is_random(const struct curve *c)
+{
+    return c->jitter.ms > 0 || (c->shape == CURVE_FULL_JITTER && c->base.ms > 1);
 }
 
 void curve_range(const struct curve *c, uint32_t n, span *least, span *most)

@@ -4,6 +4,8 @@
 
 /* How long to wait before the n-th retry: one type for every front end. */
 
+#include <stdbool.h>
+
 #include "base/rng.h"
 #include "base/units.h"
 
@@ -12,14 +14,15 @@ enum curve_shape {
     CURVE_POWER,       /* Zizq's: base + n^exponent seconds + n * rand(0..jitter) */
     CURVE_EXPONENTIAL, /* Armada's: min(base * exponent^(n-1), most) + rand(0..jitter); exponent
                         * is the multiplier */
+    CURVE_FULL_JITTER, /* rand(0..min(base * exponent^(n-1), most)), above 0 if that minimum is */
 };
 
 struct curve {
     enum curve_shape shape;
     span base;
     double exponent;
-    span jitter;
-    span most; /* CURVE_EXPONENTIAL: the longest delay; negative: SPAN_MAX_MS */
+    span jitter; /* 0 with full jitter */
+    span most;   /* of both exponential shapes: the longest delay; negative: SPAN_MAX_MS */
 };
 
 /* Server defaults, as in Zizq: 15 s, 4, 30 s. */
@@ -28,6 +31,8 @@ struct curve curve_default(void);
  * capped at SPAN_MAX_MS. */
 span curve_delay(const struct curve *c, uint32_t n, struct rng *rng);
 
+/* Whether the delay depends on the draw. */
+bool curve_is_random(const struct curve *c);
 /* Between what that delay lies, whatever the draw. */
 void curve_range(const struct curve *c, uint32_t n, span *least, span *most);
 

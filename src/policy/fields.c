@@ -10,8 +10,7 @@
 #include "base/quantity.h"
 #include "core/policy.h"
 
-#define SPAN_MOST_MS  ((int64_t)365 * 24 * 60 * 60 * 1000)
-#define SPAN_EXPECTED "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d"
+#define SPAN_MOST_MS ((int64_t)365 * 24 * 60 * 60 * 1000)
 
 /* --- the tree and its text --- */
 
@@ -448,7 +447,7 @@ struct err fields_span(struct json_cursor *c, struct arena *a, void *v)
             return err;
         err.code = ERR_BAD_VALUE;
     }
-    return fields_refuse(c, at, err.code, SPAN_EXPECTED);
+    return fields_refuse(c, at, err.code, FIELDS_SPAN_EXPECTED);
 }
 
 struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64)
@@ -594,7 +593,8 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
 }
 
 const struct field_table fields_tables[] = {
-    {"Duration", .doc = "string @time-span or integer 0..0: " SPAN_EXPECTED "; 0 needs no unit"},
+    {"Duration",
+     .doc = "string @time-span or integer 0..0: " FIELDS_SPAN_EXPECTED "; 0 needs no unit"},
     {"Quantity", .doc = "string @quantity or integer 1..: " QUANTITY_EXPECTED},
     {"CpuQuantity", .doc = "string @cpu-quantity or integer 1..1000000: " QUANTITY_CPU_EXPECTED},
     {"DocumentMetadata", FIELD_TABLE(metadata_table)},

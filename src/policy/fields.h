@@ -24,6 +24,7 @@ struct fields {
     struct document_fault *fault;
     bool nulls_absent;       /* a member that is null counts as not stated */
     bool stored;             /* it was accepted before: limits on patterns do not apply */
+    bool exact_delays;       /* a backoff that states no jitter has none */
     uint64_t *pattern_bytes; /* the total of its patterns, or what their compilation cost; NULL for
                               * a part without patterns */
     const char *name;        /* of the part, in paths; NULL: the whole document */
@@ -206,6 +207,8 @@ struct document_node *fields_span_tree(struct arena *a, span d);
 extern const struct field_table fields_tables[], fields_match_tables[];
 extern const size_t fields_table_count, fields_match_table_count;
 
+#define FIELDS_SPAN_EXPECTED                                                                       \
+    "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d"
 #define FIELDS_RULES_MAX      DOCUMENT_ENTRIES_MAX
 #define FIELDS_CATEGORIES_MAX 64
 #define FIELDS_TEXT_MAX       255

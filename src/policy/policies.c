@@ -508,7 +508,7 @@ static struct err restore_settings(struct policies *p, struct str body)
     struct policy_change change;
     struct document_fault fault = {0};
     struct err err = err_none();
-    if (settings_document_parse(body, &memory, &change, &fault)) {
+    if (settings_document_parse_stored(body, &memory, &change, &fault)) {
         policy_settings_change(&s, &change);
         set_settings(p, &s);
     } else {

@@ -20,23 +20,46 @@ static struct err read_multiplier(struct json_cursor *c, struct arena *a, void *
     return fields_double(c, 1.0, MULTIPLIER_MAX, v);
 }
 
+static struct err read_jitter(struct json_cursor *c, struct arena *a, void *curve)
+{
+    struct curve *out = curve;
+    struct json_cursor word = *c;
+    struct str text;
+    size_t at = c->pos;
+    bool is_text = field_text(&word, a, &text).code == ERR_OK;
+    bool full = is_text && str_eq(text, STR("full"));
+    out->shape = full ? CURVE_FULL_JITTER : CURVE_EXPONENTIAL;
+    if (full || (is_text && str_eq(text, STR("none")))) {
+        *c = word;
+        return err_none();
+    }
+    struct err err = fields_span(c, a, &out->jitter);
+    if (err.code == ERR_OK)
+        return err;
+    return fields_refuse(c, at, err.code, "full, none or " FIELDS_SPAN_EXPECTED);
+}
+
 static const struct field backoff_table[] = {
     {"initialDelay", true, fields_span, offsetof(struct curve, base), .doc = "Duration"},
     {"maxDelay", false, fields_span, offsetof(struct curve, most), .doc = "Duration"},
     {"multiplier", false, read_multiplier, offsetof(struct curve, exponent), .doc = "number 1..$",
      .most = MULTIPLIER_MAX},
-    {"jitter", false, fields_span, offsetof(struct curve, jitter), .doc = "Duration"},
+    {"jitter", false, read_jitter, 0, .doc = "BackoffJitter"},
 };
 
 struct err policy_document_backoff(struct json_cursor *c, struct arena *a, void *curve)
 {
     const span unset = {-1};
     struct curve *out = curve;
+    const struct fields *f = c->context;
     size_t at = c->pos;
     (void)a;
-    *out = (struct curve){
-        .shape = CURVE_EXPONENTIAL, .exponent = POLICY_DOCUMENT_MULTIPLIER, .most = unset};
+    *out = (struct curve){.shape = f->exact_delays ? CURVE_EXPONENTIAL : CURVE_FULL_JITTER,
+                          .exponent = POLICY_DOCUMENT_MULTIPLIER,
+                          .most = unset};
     TRY(fields_read(c, backoff_table, COUNT(backoff_table), out));
+    if (out->base.ms == 0)
+        out->shape = CURVE_EXPONENTIAL; /* there is nothing to draw from */
     if (out->most.ms == unset.ms)
         out->most.ms = out->base.ms > POLICY_DOCUMENT_MAX_DELAY_MS ? out->base.ms
                                                                    : POLICY_DOCUMENT_MAX_DELAY_MS;
@@ -332,6 +355,9 @@ const struct field_table policy_document_tables[] = {
     {"PolicyRule", FIELD_TABLE(rule_table),
      .doc = "object: what to do with a failure that all of its matchers match"},
     {"PolicyBackoff", FIELD_TABLE(backoff_table)},
+    {"BackoffJitter",
+     .doc = "string or integer 0..0: full (a random part of the delay is waited), none, or a "
+            "duration like 30s, up to which a random time is added; omitted: full"},
     {"AntiAffinity", FIELD_TABLE(affinity_table)},
     {"RuleMutations", FIELD_TABLE(mutations_table)},
     {"RuleMutate", FIELD_TABLE(mutate_table)},
@@ -339,6 +365,12 @@ const struct field_table policy_document_tables[] = {
     {"CpuMutation", FIELD_TABLE(cpu_table), .doc = "object: factor or add, and not both"},
 };
 const size_t policy_document_table_count = COUNT(policy_document_tables);
+
+/* Armada's documents know nothing of jitter: their authors mean the delays that they state. */
+static bool is_of_armada(const struct document_node *root)
+{
+    return str_eq(document_text(root, "apiVersion"), str_from(fields_api_versions[1]));
+}
 
 static bool read_tree(const struct document_node *root, bool stored, struct policy_document *out,
                       struct document_fault *fault)
@@ -349,6 +381,7 @@ static bool read_tree(const struct document_node *root, bool stored, struct poli
     struct json_cursor c = flat ? fields_open_lenient(&f, root, NULL, &out->memory, fault)
                                 : fields_open(&f, root, NULL, &out->memory, fault);
     f.stored = stored;
+    f.exact_delays = stored || flat || is_of_armada(root);
     f.pattern_bytes = &out->pattern_bytes;
     out->of_armada = flat;
     out->warnings = document_list(&out->memory);
@@ -402,12 +435,14 @@ void policy_document_free(struct policy_document *d)
 
 struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a)
 {
-    must(c->shape == CURVE_EXPONENTIAL);
+    must(c->shape == CURVE_EXPONENTIAL || c->shape == CURVE_FULL_JITTER);
     struct document_node *n = document_map(a);
     document_add(n, "initialDelay", fields_span_tree(a, c->base));
     document_add(n, "maxDelay", fields_span_tree(a, c->most));
     document_add(n, "multiplier", document_double(a, c->exponent));
-    if (c->jitter.ms)
+    if (c->shape == CURVE_FULL_JITTER)
+        document_add(n, "jitter", document_string(a, STR("full")));
+    else if (c->base.ms || c->jitter.ms) /* always said, since what is not said means `full` */
         document_add(n, "jitter", fields_span_tree(a, c->jitter));
     return n;
 }

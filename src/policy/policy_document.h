@@ -45,7 +45,8 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
 #define POLICY_DOCUMENT_MAX_DELAY_MS 600000
 
 /* Reads {initialDelay, maxDelay, multiplier, jitter}, also for settings; a reader for tables
- * (policy/fields.h). */
+ * (policy/fields.h). Without a jitter it is full; in documents of Armada's, and in those that were
+ * stored when that was the default, there is none. What is written always says. */
 struct err policy_document_backoff(struct json_cursor *c, struct arena *a, void *curve);
 struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a);
 

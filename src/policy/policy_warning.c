@@ -197,7 +197,7 @@ static void warn_of_pace(struct document_node *list, struct arena *a, const stru
         const struct curve *c = backoff_of(p, &p->rules[i], s);
         bool retries = p->rules[i].action == POLICY_RETRY;
         bool delayed = c->shape != CURVE_NONE && c->base.ms > 0;
-        bool spread = c->shape != CURVE_NONE && c->jitter.ms > 0;
+        bool spread = curve_is_random(c);
         at_once[i] = retries && !delayed && !spread;
         in_step[i] = retries && delayed && !spread;
     }

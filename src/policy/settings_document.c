@@ -126,6 +126,18 @@ bool settings_document_parse(struct str text, struct arena *a, struct policy_cha
            document_only(&list, &root, fault) && settings_document_read(root, NULL, a, out, fault);
 }
 
+bool settings_document_parse_stored(struct str text, struct arena *a, struct policy_change *out,
+                                    struct document_fault *fault)
+{
+    struct document_list list;
+    struct fields f;
+    if (!document_read(text, DOCUMENT_JSON, a, &list, fault))
+        return false;
+    struct json_cursor c = fields_open(&f, list.first, NULL, a, fault);
+    f.exact_delays = true;
+    return read_change(&c, a, out).code == ERR_OK;
+}
+
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a)
 {
     struct document_node *n = document_map(a);
@@ -235,5 +247,6 @@ bool settings_document_changed_parse(struct str text, struct arena *a, struct po
     if (!document_read(text, DOCUMENT_JSON, a, &list, fault))
         return false;
     struct json_cursor c = fields_open(&f, list.first, NULL, a, fault);
+    f.exact_delays = true;
     return fields_read(&c, table, COUNT(table), out).code == ERR_OK;
 }

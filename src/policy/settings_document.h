@@ -17,6 +17,10 @@ NODISCARD bool settings_document_read(const struct document_node *n, const char 
 /* Parses a text that is such a mapping; its tree is in the arena, too. */
 NODISCARD bool settings_document_parse(struct str text, struct arena *a, struct policy_change *out,
                                        struct document_fault *fault);
+/* The same for what was stored, as policy_document_backoff says. */
+NODISCARD bool settings_document_parse_stored(struct str text, struct arena *a,
+                                              struct policy_change *out,
+                                              struct document_fault *fault);
 /* What a change states, as text that is equal for equal meanings; in the arena. */
 struct str settings_document_canonical(const struct policy_change *c, struct arena *a);
 /* All settings, in the arena; its texts are the settings'. */

@@ -72,6 +72,15 @@ static void fail_as_armada(struct document_node *kept, struct options *o, void *
     document_add(kept, "whenNoPolicy", document_string(a, STR("fail")));
 }
 
+/* Its delays are exact, too. */
+static void delay_as_armada(struct document_node *kept, struct arena *a)
+{
+    for (struct document_node *n = kept->first; n; n = n->next)
+        if (str_eq(n->key, STR("defaultBackoff")) && n->type == DOCUMENT_MAP &&
+            !document_member(n, "jitter"))
+            document_add(n, "jitter", document_string(a, STR("none")));
+}
+
 /* name: of the section in the file. */
 static struct err read_retry(const char *file, const struct document_node *section,
                              const char *name, struct options *o, void *values, struct config *out)
@@ -92,8 +101,10 @@ static struct err read_retry(const char *file, const struct document_node *secti
         copy = document_add(kept, "", copy);
         copy->key = n->key;
     }
-    if (strcmp(name, SECTION) != 0)
+    if (strcmp(name, SECTION) != 0) {
         fail_as_armada(kept, o, values, &out->memory);
+        delay_as_armada(kept, &out->memory);
+    }
     struct buf json = {0};
     document_write_json(kept, &json);
     out->retry = arena_copy(&out->memory, buf_view(&json));

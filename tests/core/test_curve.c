@@ -161,7 +161,9 @@ static void one_draw_is_made_whatever_the_outcome(void **state)
 static void the_range_holds_every_draw(void **state)
 {
     (void)state;
-    struct curve curves[] = {curve_default(), {CURVE_EXPONENTIAL, {1000}, 3, {0}, {5000}}};
+    struct curve curves[] = {curve_default(),
+                             {CURVE_EXPONENTIAL, {1000}, 3, {0}, {5000}},
+                             {CURVE_FULL_JITTER, {1000}, 3, {0}, {5000}}};
     struct rng rng = rng_from_seed(7);
     for (size_t i = 0; i < COUNT(curves); i++)
         for (uint32_t n = 1; n <= RETRIES; n++) {
@@ -169,7 +171,7 @@ static void the_range_holds_every_draw(void **state)
             curve_range(&curves[i], n, &least, &most);
             int64_t drawn = curve_delay(&curves[i], n, &rng).ms;
             assert_in_range(drawn, least.ms, most.ms);
-            assert_true((least.ms == most.ms) == (curves[i].jitter.ms == 0));
+            assert_true((least.ms == most.ms) == !curve_is_random(&curves[i]));
         }
 }
 
@@ -186,6 +188,41 @@ static void jitter_is_added_to_an_exponential_delay_beyond_its_maximum(void **st
     c.base = (span){0};
     struct rng half = CHANCE_HALF;
     assert_int_equal(curve_delay(&c, 1, &half).ms, 250);
+}
+
+static void full_jitter_draws_any_part_of_the_delay(void **state)
+{
+    (void)state;
+    struct curve c = {CURVE_FULL_JITTER, {1000}, 2.0, {0}, {3000}};
+    const int64_t whole[] = {1000, 2000, 3000, 3000};
+    for (uint32_t n = 1; n <= 4; n++) {
+        struct rng none = CHANCE_NONE, half = CHANCE_HALF, most = CHANCE_MOST;
+        assert_int_equal(curve_delay(&c, n, &none).ms, 1); /* not at once */
+        assert_int_equal(curve_delay(&c, n, &half).ms, whole[n - 1] / 2 + 1);
+        assert_int_equal(curve_delay(&c, n, &most).ms, whole[n - 1]);
+    }
+    assert_true(curve_is_random(&c));
+}
+
+static void full_jitter_of_no_delay_is_none(void **state)
+{
+    (void)state;
+    struct curve c = {CURVE_FULL_JITTER, {0}, 2.0, {0}, {3000}};
+    struct rng rng = rng_from_seed(1);
+    assert_int_equal(curve_delay(&c, 5, &rng).ms, 0);
+    assert_false(curve_is_random(&c));
+}
+
+static void full_jitter_is_spread_evenly(void **state)
+{
+    (void)state;
+    struct curve c = {CURVE_FULL_JITTER, {30000}, 2.0, {0}, {600000}};
+    struct rng rng = rng_from_seed(7);
+    int quarters[4] = {0};
+    for (int i = 0; i < 4000; i++)
+        quarters[(curve_delay(&c, 1, &rng).ms - 1) / 7500]++;
+    for (int i = 0; i < 4; i++)
+        assert_in_range(quarters[i], 900, 1100);
 }
 
 int main(void)
@@ -205,6 +242,9 @@ int main(void)
         cmocka_unit_test(huge_curves_are_capped_and_do_not_overflow),
         cmocka_unit_test(one_draw_is_made_whatever_the_outcome),
         cmocka_unit_test(jitter_is_added_to_an_exponential_delay_beyond_its_maximum),
+        cmocka_unit_test(full_jitter_draws_any_part_of_the_delay),
+        cmocka_unit_test(full_jitter_of_no_delay_is_none),
+        cmocka_unit_test(full_jitter_is_spread_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,11 @@ describe('a configuration file', () => {
             assert.deepEqual([now.enabled, now.globalMaxRetries, now.defaultBackoff.initialDelay],
                 [true, 9, '3s']);
             assert.equal(now.lastChange.by, `start with ${file}`);
+            assert.equal(now.defaultBackoff.jitter, 'full');
         });
+        // In Armada's form the delays are those that are stated.
+        await withServer('scheduling:\n  retryPolicy:\n    defaultBackoff: {initialDelay: 3s}\n', {},
+            async (server) => assert.equal((await settings(server)).defaultBackoff.jitter, '0s'));
         await withServer('retryPolicy: {enabled: true, whenNoPolicy: default}\n', {},
             async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
         await withServer('', { args: ['--retry-when-no-policy', 'default'] },

@@ -514,7 +514,7 @@ describe('who judges the failures of a job', () => {
             'retryLimit 7 is never reached: globalMaxRetries is 4, for all retries of a job']);
         assert.deepEqual(await warned({ rules: [{ ...rule, backoff: good }, { ...rule, onConditions: ['OOMKilled'] }] }),
             ['rules[1] retries at once: there is neither a delay nor a jitter in its backoff']);
-        assert.deepEqual(await warned({ backoff: { initialDelay: '5s' }, rules: [rule] }),
+        assert.deepEqual(await warned({ backoff: { initialDelay: '5s', jitter: 'none' }, rules: [rule] }),
             ['rules[0] retries without jitter: jobs that failed together are tried again together']);
         assert.deepEqual(await warned({ rules: [{ action: 'Fail', onConditions: ['Evicted'] }] }), []);
         assert.equal((await server.get('/retry-policies/warned')).json.warnings, undefined);

@@ -753,6 +753,39 @@ describe('a policy without effect', () => {
         return seen;
     };
 
+    it('spreads_retries_over_their_delay_unless_it_says_otherwise', async (t) => {
+        const server = await new Server({ args: ['--retry-policy-enabled'] }).start();
+        t.after(() => server.clean());
+        const waits = async (name, backoff, apiVersion = quick.apiVersion) => {
+            const put = await server.request('PUT', `/retry-policies/${name}`, { ...quick, apiVersion, metadata: { name },
+                spec: { defaultAction: 'Retry', retryLimit: 3, backoff: { initialDelay: '1m', ...backoff } } });
+            assert.equal(put.status, 200, put.text);
+            await server.request('PUT', `/queues/${name}`, { retry_policies: [name] });
+            const found = [];
+            for (let i = 0; i < 30; i++) {
+                const { id } = await server.enqueue({ queue: name });
+                await server.claimOne(name);
+                const { json } = await server.post(`/jobs/${id}/failure`, { message: 'm' });
+                const { runs } = (await server.get(`/jobs/${id}`)).json;
+                found.push(json.ready_at - runs[0].ended_at);
+            }
+            return { jitter: put.json.spec.backoff.jitter, least: Math.min(...found), most: Math.max(...found) };
+        };
+        for (const [name, backoff] of [['unsaid', {}], ['said', { jitter: 'full' }]]) {
+            const { jitter, least, most } = await waits(name, backoff);
+            assert.equal(jitter, 'full');
+            assert.ok(least > 0 && least < 20000 && most > 40000 && most <= 60000, `${name}: ${least} ${most}`);
+        }
+        assert.deepEqual(await waits('exact', { jitter: 'none' }), { jitter: '0s', least: 60000, most: 60000 });
+        assert.deepEqual(await waits('armada', {}, 'armadaproject.io/v1'), { jitter: '0s', least: 60000, most: 60000 });
+        const added = await waits('added', { jitter: '10s' });
+        assert.ok(added.least >= 60000 && added.most > 61000 && added.most <= 70000, `${added.least} ${added.most}`);
+        const bad = await server.request('PUT', '/retry-policies/bad', { ...quick, metadata: { name: 'bad' },
+            spec: { defaultAction: 'Retry', backoff: { initialDelay: '1m', jitter: 'some' } } });
+        assert.equal(bad.status, 400);
+        assert.match(bad.json.error, /spec\.backoff\.jitter: expected full, none or a duration/);
+    });
+
     it('is_warned_of_as_long_as_it_stands_also_after_a_restart', async (t) => {
         const server = await new Server({ args: ['--retry-policy-enabled'] }).start();
         t.after(() => server.clean());

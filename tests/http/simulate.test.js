@@ -14,7 +14,7 @@ const policy = (name, spec) => ({
     apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name }, spec,
 });
 const OOM = policy('memory', {
-    backoff: { initialDelay: '10s', maxDelay: '1m' },
+    backoff: { initialDelay: '10s', maxDelay: '1m', jitter: '0s' },
     rules: [
         { action: 'Retry', onConditions: ['OOMKilled'], retryLimit: 3 },
         { action: 'Fail', onExitCodes: { operator: 'In', values: [86] } },
@@ -262,7 +262,7 @@ metadata: {name: p}
 spec:
   defaultAction: Retry
   retryLimit: 40
-  backoff: {initialDelay: 30s, maxDelay: 5m, multiplier: 3}
+  backoff: {initialDelay: 30s, maxDelay: 5m, multiplier: 3, jitter: none}
   rules:
     - {action: Retry, onConditions: [Evicted], retryLimit: 2, backoff: {initialDelay: 0s}}
     - {action: Fail, onConditions: [OOMKilled]}

@@ -390,7 +390,7 @@ static void a_change_that_an_earlier_version_noted_is_kept_as_it_is(void **state
                                  "\"globalMaxRetries\": 20}, \"new\": {\"enabled\": true, "
                                  "\"globalMaxRetries\": 3, \"defaultBackoff\": "
                                  "{\"initialDelay\": \"1s\", \"maxDelay\": \"10m\", "
-                                 "\"multiplier\": 2}}}")));
+                                 "\"multiplier\": 2, \"jitter\": \"0s\"}}}")));
 }
 
 /* One answer may hold all of them. */

@@ -208,7 +208,8 @@ static void every_field_of_a_rule_is_read_and_written(void **state)
         "\"onCulprit\": [\"job\", \"dependency\", \"server\"], "
         "\"onTerminationMessage\": {\"pattern\": \".*TRANSIENT.*\"}, \"onFailureCategory\": "
         "[\"gpu: bad\"], \"retryLimit\": 0, \"retryFor\": \"72h\", \"backoff\": "
-        "{\"initialDelay\": \"1h30m\", \"maxDelay\": \"48h\", \"multiplier\": 1.5}, "
+        "{\"initialDelay\": \"1h30m\", \"maxDelay\": \"48h\", \"multiplier\": 1.5, \"jitter\": "
+        "\"full\"}, "
         "\"antiAffinity\": {\"mode\": \"none\"}}]}}");
     policy_document_free(&d);
     free(json);
