@@ -34,13 +34,19 @@ struct categorizer {
 
 struct categorize_verdict {
     const struct categorize_rule *rule; /* NULL: none holds */
-    struct str category, subcategory;   /* the rule's, or a default; or empty */
+    struct str category, subcategory;   /* the rule's, a built-in one, or a default; or empty */
     bool over_match_limit; /* a pattern reached its match limit: it counted as no match */
 };
 
-/* Looks at their rules in the order of the list, and of containers at every one that failed.
- * Whether a category that the worker itself gave comes first is for the caller to say. */
+/* Looks at their rules in the order of the list, and of containers at every one that failed. A
+ * failure that no rule is about has the built-in category that its reporter named, or that it or
+ * its outcome means (core/builtin_category.h), else a default.
+ * Whether any other category that the worker itself gave comes first is for the caller to say. */
 struct categorize_verdict categorize(const struct categorizer *const *list, size_t count,
-                                     const struct failure *failure);
+                                     const struct failure *failure, enum outcome outcome);
+/* The same for a failure whose reporter may have named its category, which comes first unless it is
+ * a built-in one. The texts are the list's, or literals. */
+struct categorize_verdict categorize_name(const struct categorizer *const *list, size_t count,
+                                          struct failure *failure, enum outcome outcome);
 
 #endif

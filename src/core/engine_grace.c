@@ -147,7 +147,7 @@ static struct verdict judge(struct engine *e, instant now, const struct failure_
     if (failure->node.len == 0)
         failure->node = x->node;
     enum outcome outcome = r->exception ? r->exception : OUTCOME_FAILED;
-    engine_name_category(e, failure, a);
+    engine_name_category(e, failure, outcome, a);
     culprit_judge(failure, outcome, false, a);
     struct verdict_request request = {.job = &alone,
                                       .outcome = outcome,

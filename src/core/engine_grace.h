@@ -34,7 +34,8 @@ NODISCARD struct err engine_fail_recalled(struct engine *e, instant now,
 struct verdict engine_decide(struct engine *e, instant now, const struct queue *q,
                              const struct verdict_request *r, struct arena *a);
 /* The category of a failure, where its reporter named none. */
-void engine_name_category(struct engine *e, struct failure *f, struct arena *a);
+void engine_name_category(struct engine *e, struct failure *f, enum outcome outcome,
+                          struct arena *a);
 
 /* The same report is no news from now on. */
 static inline void engine_set_reported(struct job_extras *x, uint64_t token, enum outcome outcome)

@@ -6,6 +6,7 @@
 
 #include "base/must.h"
 #include "base/utf8.h"
+#include "core/builtin_category.h"
 #include "core/categorize.h"
 #include "core/culprit.h"
 #include "core/engine_grace.h"
@@ -384,21 +385,13 @@ static struct err fail(struct engine *e, instant now, struct live *l, const stru
 
 /* A worker that knows better says so; else the categorizers look at what it reported. Texts are
  * borrowed from them for the call. */
-void engine_name_category(struct engine *e, struct failure *f, struct arena *a)
+void engine_name_category(struct engine *e, struct failure *f, enum outcome outcome,
+                          struct arena *a)
 {
-    const struct categorizer *const *list;
-    if (f->category.len || !e->port.categorizers)
-        return;
-    size_t n = e->port.categorizers(e->port.ctx, a, &list);
-    struct categorize_verdict v = {0};
-    if (n)
-        v = categorize(list, n, f);
+    const struct categorizer *const *list = NULL;
+    size_t n = e->port.categorizers ? e->port.categorizers(e->port.ctx, a, &list) : 0;
+    struct categorize_verdict v = categorize_name(list, n, f, outcome);
     count_match_limit(e, v.over_match_limit);
-    if (!v.category.len)
-        return;
-    f->category = v.category;
-    f->subcategory = v.subcategory;
-    f->hint = v.rule ? v.rule->hint : (struct str){0};
 }
 
 struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
@@ -421,7 +414,7 @@ struct err engine_fail_live(struct engine *e, instant now, struct live *l,
     struct failure failure = r->failure;
     if (failure.node.len == 0)
         failure.node = job->state.extras.node;
-    engine_name_category(e, &failure, a);
+    engine_name_category(e, &failure, outcome, a);
     culprit_judge(&failure, outcome, false, a);
     struct verdict_request request = {.job = job,
                                       .outcome = outcome,
@@ -457,14 +450,16 @@ static struct err expire(struct engine *e, instant now, struct live *l, struct j
                               .condition = CONDITION_LEASE_EXPIRED};
     job->state = state_of(l);
     failure.node = job->state.extras.node;
-    engine_name_category(e, &failure, a);
+    engine_name_category(e, &failure, OUTCOME_EXPIRED, a);
     culprit_judge(&failure, OUTCOME_EXPIRED, l->lapsed, a);
     struct verdict_request request = {
         .job = job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
     struct verdict v = engine_decide(e, now, l->queue, &request, a);
     if (!is_expiry_budgeted(job) &&
-        verdict_is_poison(e->settings.lost_worker_limit, losses_of_expired(l)))
+        verdict_is_poison(e->settings.lost_worker_limit, losses_of_expired(l))) {
         v = verdict_poison(&job->state.extras, losses_of_expired(l));
+        builtin_category_poison(&failure);
+    }
     return fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
 }
 
@@ -533,6 +528,14 @@ static uint32_t losses_after(const struct live *l, enum outcome outcome)
     return outcome == OUTCOME_LOST || outcome == OUTCOME_GANG ? l->losses : 0;
 }
 
+/* Nothing is decided by it, so that no rule needs to be asked for another name. */
+static void name_expired(struct run *run)
+{
+    run->failure.category = STR(BUILTIN_CATEGORY_NAME);
+    run->failure.subcategory =
+        builtin_category_of(&(struct failure){.condition = CONDITION_LEASE_EXPIRED}, run->outcome);
+}
+
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    enum culprit culprit, const char *reason)
 {
@@ -550,6 +553,8 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct run run = engine_run_of(e, l, now, outcome, s.reason);
     if (culprit)
         blame(&run, culprit, str_from(reason));
+    if (outcome == OUTCOME_EXPIRED)
+        name_expired(&run);
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
@@ -588,6 +593,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     }
     struct run run = engine_run_of(e, l, now, OUTCOME_LOST, s.reason);
     blame(&run, CULPRIT_WORKER, STR("the worker's stream closed"));
+    builtin_category_poison(&run.failure);
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
            engine_retention_dead(e, l->queue, l->dead_retention));
 }

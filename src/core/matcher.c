@@ -2,6 +2,7 @@
 #include "core/matcher.h"
 
 #include "base/array.h"
+#include "core/builtin_category.h"
 #include "core/culprit.h"
 
 /* A person reads the first few of a long list, and the start of a long pattern. */
@@ -71,11 +72,19 @@ static bool culprit_holds(const struct matcher *m, enum culprit c)
     return !m->culprits || (c && m->culprits & MATCHER_CULPRIT(c));
 }
 
+static bool category_holds(const struct matcher *m, const struct failure *f)
+{
+    for (size_t i = 0; i < m->category_count; i++)
+        if (str_eq(m->categories[i], f->category) ||
+            builtin_category_is_meant(m->categories[i], f->category, f->subcategory))
+            return true;
+    return false;
+}
+
 /* What is stated of names must be among those listed. */
 static bool names_hold(const struct matcher *m, const struct failure *f)
 {
-    return culprit_holds(m, f->culprit) &&
-           (!m->category_count || is_among(m->categories, m->category_count, f->category)) &&
+    return culprit_holds(m, f->culprit) && (!m->category_count || category_holds(m, f)) &&
            (!m->subcategory_count ||
             is_among(m->subcategories, m->subcategory_count, f->subcategory)) &&
            (!m->error_type_count || is_among(m->error_types, m->error_type_count, f->error_type));
@@ -224,6 +233,9 @@ bool matcher_holds(const struct matcher *m, struct matcher_subject *s)
 
 bool matcher_is_for_expired(const struct matcher *m)
 {
+    for (size_t i = 0; i < m->category_count; i++)
+        if (builtin_category_is_of_expired(m->categories[i]))
+            return true;
     return (m->conditions & MATCHER_CONDITION(CONDITION_LEASE_EXPIRED)) || m->culprits;
 }
 

@@ -83,7 +83,8 @@ struct matcher_subject {
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s);
 
 /* Whether it may be asked about a lease that ran out. Nobody knows that anything failed, so only a
- * matcher that names LeaseExpired or a culprit is meant for it. */
+ * matcher that names LeaseExpired, the built-in category of such leases or a culprit is meant for
+ * it. Policies in Armada's form are asked all the same (core/policy.h). */
 bool matcher_is_for_expired(const struct matcher *m);
 
 /* Identity of what is matched: the same for the same matchers in whatever order their lists

@@ -101,9 +101,9 @@ static bool is_expired(const struct failure *f)
 }
 
 /* Of a lease that ran out nobody knows that anything failed. */
-static bool may_judge(const struct matcher *m, const struct failure *f)
+static bool may_judge(const struct policy *p, const struct matcher *m, const struct failure *f)
 {
-    return !is_expired(f) || matcher_is_for_expired(m);
+    return !is_expired(f) || p->counts_together || matcher_is_for_expired(m);
 }
 
 static bool has_pattern(const struct matcher *m)
@@ -128,7 +128,7 @@ static bool first_match(const struct policy *const *policies, size_t n, struct m
         for (size_t j = 0; j < policies[i]->rule_count; j++) {
             const struct policy_rule *rule = &policies[i]->rules[j];
             unsigned before = s->gave_up;
-            if (!may_judge(&rule->match, s->failure))
+            if (!may_judge(policies[i], &rule->match, s->failure))
                 continue;
             bool holds = matcher_holds(&rule->match, s);
             if (!holds && has_pattern(&rule->match) &&
@@ -147,11 +147,13 @@ static bool first_match(const struct policy *const *policies, size_t n, struct m
     return false;
 }
 
-static void first_default(const struct policy *const *policies, size_t n, struct policy_verdict *v,
-                          struct choice *c)
+static void first_default(const struct policy *const *policies, size_t n, bool expired,
+                          struct policy_verdict *v, struct choice *c)
 {
     for (size_t i = 0; i < n; i++) {
         if (policies[i]->default_action == POLICY_ACTION_NONE)
+            continue;
+        if (expired && !policies[i]->counts_together)
             continue;
         c->policy = policies[i];
         c->action = policies[i]->default_action;
@@ -362,8 +364,8 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     struct policy_verdict v = {.policy = -1, .rule = -1};
     struct matcher_subject subject = {.failure = failure};
     struct choice c = {.action = POLICY_FAIL};
-    if (!first_match(policies, policy_count, &subject, &v, &c) && !is_expired(failure))
-        first_default(policies, policy_count, &v, &c);
+    if (!first_match(policies, policy_count, &subject, &v, &c))
+        first_default(policies, policy_count, is_expired(failure), &v, &c);
     v.over_match_limit = subject.gave_up > 0;
     v.steps = subject.steps;
     v.limit = policy_limit(c.policy, c.rule, settings);

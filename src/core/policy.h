@@ -73,7 +73,9 @@ struct policy {
     struct policy_affinity affinity;
     const struct policy_rule *rules;
     size_t rule_count;
-    bool counts_together; /* its rules and its default share one count, limited by retry_limit */
+    /* In the form of Armada's releases: its rules and its default share one count, limited by
+     * retry_limit, and judge leases that ran out like any other failure. */
+    bool counts_together;
 };
 
 /* The server-wide settings, changeable at run time. */
@@ -180,7 +182,8 @@ void policy_say_total(struct buf *b, uint32_t total, int64_t most);
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still
  * count towards the total); others: its retries besides, by whoever, that count towards the
  * total; negative if some of `counts` do not. Only rules that name a lease that ran out, or a
- * culprit, are asked about one; no other rule is, nor a default action. What a rule matches: see
+ * culprit, are asked about one, and no default action is, but for policies in Armada's form.
+ * What a rule matches: see
  * matcher_holds. A policy that is named twice counts once. Nothing matched: the first policy that
  * states a default action decides, else Fail; a default Retry has a slot, a limit and a backoff of
  * its own, the policy's. The n-th delay of a backoff is for the n-th retry by the rule that

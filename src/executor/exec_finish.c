@@ -333,7 +333,9 @@ void exec_finish_write(struct executor *x, struct exec_run *r, enum plan_result 
     }
     if (!write_pod(x, r, result, members)) {
         buf_lit(members, ",\"error_type\":\"PodDeleted\",\"culprit\":\"disruption\","
-                         "\"culprit_evidence\":\"somebody deleted its pod\",\"message\":");
+                         "\"culprit_evidence\":\"somebody deleted its pod\","
+                         "\"category\":\"internal\",\"subcategory\":\"pod-missing\","
+                         "\"message\":");
         struct buf text = {0};
         buf_print(&text, "pod %s was deleted, and not by this executor", r->name ? r->name : "?");
         json_write_string(members, buf_view(&text));

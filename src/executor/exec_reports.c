@@ -393,7 +393,8 @@ static void write_plain(const struct exec_report *p, struct buf *b)
         buf_print(b, ",\"token\":\"%s\"", p->token);
     if (p->verb == verbs[1])
         buf_lit(b, ",\"message\":\"the pod failed; the report about it was refused by the server\","
-                   "\"error_type\":\"PodFailed\"");
+                   "\"error_type\":\"PodFailed\",\"category\":\"internal\","
+                   "\"subcategory\":\"issue-handler-error\"");
     buf_byte(b, '}');
 }
 

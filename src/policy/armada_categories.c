@@ -10,7 +10,7 @@
 #define RULE(member) offsetof(struct categorize_rule, member)
 
 static const struct field rule_table[] = {
-    {"subcategory", false, category_document_name, RULE(subcategory), .doc = "string 1..63"},
+    {"subcategory", false, category_document_subname, RULE(subcategory), .doc = "string 1..63"},
     {"hint", false, category_document_hint, RULE(hint), .doc = "string 1..1024"},
     FIELDS_ON_EXIT_CODES,
     FIELDS_ON_CONDITIONS,
@@ -93,7 +93,7 @@ static const struct field section_table[] = {
     {"enabled", false, category_document_enabled, SECTION(disabled), .doc = "boolean"},
     {"defaultCategory", false, category_document_name, SECTION(default_category),
      .doc = "string 1..63"},
-    {"defaultSubcategory", false, category_document_name, SECTION(default_subcategory),
+    {"defaultSubcategory", false, category_document_subname, SECTION(default_subcategory),
      .doc = "string 1..63"},
     {"categories", false, read_categories, 0, .doc = "ArmadaCategory[]"},
 };

@@ -2,6 +2,7 @@
 #include "policy/category_document.h"
 
 #include "base/array.h"
+#include "core/builtin_category.h"
 #include "policy/armada_categories.h"
 #include "policy/fields.h"
 #include "policy/policy_warning.h"
@@ -12,11 +13,22 @@
 
 /* --- rules --- */
 
-struct err category_document_name(struct json_cursor *c, struct arena *a, void *str)
+struct err category_document_subname(struct json_cursor *c, struct arena *a, void *str)
 {
     const struct fields *f = c->context;
     (void)a;
     return fields_text(c, f->stored ? FIELDS_TEXT_MAX : CATEGORY_MAX, str);
+}
+
+struct err category_document_name(struct json_cursor *c, struct arena *a, void *str)
+{
+    const struct fields *f = c->context;
+    size_t at = c->pos;
+    TRY(category_document_subname(c, a, str));
+    if (f->stored || !builtin_category_is(*(const struct str *)str))
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_VALUE,
+                         "another name: " BUILTIN_CATEGORY_NAME " is for built-in categories");
 }
 
 const char *const category_document_actions[] = {"Delete", "Retain", NULL};
@@ -41,7 +53,7 @@ struct err category_document_hint(struct json_cursor *c, struct arena *a, void *
 static const struct field rule_table[] = {
     {"category", true, category_document_name, RULE(category), .doc = "string 1..$",
      .most = CATEGORY_MAX},
-    {"subcategory", false, category_document_name, RULE(subcategory), .doc = "string 1..$",
+    {"subcategory", false, category_document_subname, RULE(subcategory), .doc = "string 1..$",
      .most = CATEGORY_MAX},
     {"hint", false, category_document_hint, RULE(hint), .doc = "string 1..$: what to do about it",
      .most = HINT_MAX},
@@ -101,7 +113,7 @@ static const struct field spec_table[] = {
      .doc = "boolean: false: its rules rest"},
     {"defaultCategory", false, category_document_name, SPEC(default_category),
      .doc = "string 1..$: of failures that no rule matches", .most = CATEGORY_MAX},
-    {"defaultSubcategory", false, category_document_name, SPEC(default_subcategory),
+    {"defaultSubcategory", false, category_document_subname, SPEC(default_subcategory),
      .doc = "string 1..$", .most = CATEGORY_MAX},
     {"rules", true, spec_rules, 0, .doc = "CategoryRule[1..$]", .most = FIELDS_RULES_MAX},
 };

@@ -31,6 +31,7 @@ void category_document_free(struct category_document *d);
 
 /* Readers of a table's row: the name of a category, {"Delete"|"Retain"} and a hint. */
 struct err category_document_name(struct json_cursor *c, struct arena *a, void *str);
+NODISCARD struct err category_document_subname(struct json_cursor *c, struct arena *a, void *str);
 struct err category_document_action(struct json_cursor *c, struct arena *a, void *action);
 struct err category_document_hint(struct json_cursor *c, struct arena *a, void *str);
 extern const char *const category_document_actions[];

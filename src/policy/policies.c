@@ -639,19 +639,13 @@ static const struct run *categorized(const struct policies *p, const struct simu
                                      struct arena *a)
 {
     const struct categorizer *const *list;
-    size_t n = what->stored ? 0 : policies_categorizers(p, a, &list);
-    if (n == 0)
+    if (what->stored)
         return what->failed;
+    size_t n = policies_categorizers(p, a, &list);
     struct run *runs = arena_get(a, what->failures * sizeof *runs);
     memcpy(runs, what->failed, what->failures * sizeof *runs);
-    for (size_t i = 0; i < what->failures; i++) {
-        struct failure *f = &runs[i].failure;
-        if (f->category.len)
-            continue;
-        struct categorize_verdict v = categorize(list, n, f);
-        f->category = v.category;
-        f->subcategory = v.subcategory;
-    }
+    for (size_t i = 0; i < what->failures; i++)
+        (void)categorize_name(list, n, &runs[i].failure, runs[i].outcome);
     return runs;
 }
 

@@ -43,7 +43,7 @@ static int tear_down(void **state)
 static int rule_for(struct failure f)
 {
     const struct categorizer *list[] = {&categorizer};
-    struct categorize_verdict v = categorize(list, 1, &f);
+    struct categorize_verdict v = categorize(list, 1, &f, OUTCOME_FAILED);
     return v.rule ? (int)(v.rule - rules) : -1;
 }
 
@@ -80,9 +80,9 @@ static void those_of_an_earlier_categorizer_come_first(void **state)
     const struct categorizer first = {STR("a"), &own, 1};
     const struct categorizer *list[] = {&first, &categorizer};
     const struct failure both = {.exit_code = 74}, later = {.exit_code = 75};
-    assert_ptr_equal(categorize(list, 2, &both).rule, &own);
-    assert_ptr_equal(categorize(list, 2, &later).rule, &rules[0]);
-    assert_null(categorize(list, 0, &both).rule);
+    assert_ptr_equal(categorize(list, 2, &both, OUTCOME_FAILED).rule, &own);
+    assert_ptr_equal(categorize(list, 2, &later, OUTCOME_FAILED).rule, &rules[0]);
+    assert_null(categorize(list, 0, &both, OUTCOME_FAILED).rule);
 }
 
 static void a_pattern_that_gives_up_is_told(void **state)
@@ -97,7 +97,7 @@ static void a_pattern_that_gives_up_is_told(void **state)
     struct categorizer c = {STR("c"), &rule, 1};
     struct failure f = {.termination_message = {text, sizeof text}};
     const struct categorizer *list[] = {&c};
-    struct categorize_verdict v = categorize(list, 1, &f);
+    struct categorize_verdict v = categorize(list, 1, &f, OUTCOME_FAILED);
     assert_true(!v.rule && v.over_match_limit);
     pattern_free(p);
 }
@@ -125,11 +125,11 @@ static void what_no_rule_names_has_the_first_default(void **state)
                              later = {.default_category = STR("later")};
     const struct categorizer *list[] = {&off, &categorizer, &first, &later};
     struct failure f = {.exit_code = 1};
-    struct categorize_verdict v = categorize(list, 4, &f);
+    struct categorize_verdict v = categorize(list, 4, &f, OUTCOME_FAILED);
     assert_null(v.rule);
     assert_true(str_eq(v.category, STR("other")) && str_eq(v.subcategory, STR("unknown")));
     f.exit_code = 74;
-    assert_true(str_eq(categorize(list, 4, &f).category, STR("gpu")));
+    assert_true(str_eq(categorize(list, 4, &f, OUTCOME_FAILED).category, STR("gpu")));
 }
 
 int main(void)

@@ -552,6 +552,20 @@ static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
     assert_int_equal(v.ruling.by, DECIDER_RULE);
 }
 
+static void a_policy_in_armada_s_form_judges_an_expired_lease_like_any_failure(void **state)
+{
+    (void)state;
+    expire();
+    w.policy.counts_together = true;
+    w.policy.retry_limit = 3;
+    w.policy.default_action = POLICY_RETRY;
+    assert_says(decide(), "retry 1 of 3 by the default of policy p, at once");
+    w.policy.default_action = POLICY_FAIL;
+    struct verdict v = decide();
+    assert_says(v, "dead: no rule matched and policy p says Fail");
+    assert_int_equal(v.resolution, RESOLUTION_CLAIM_EXPIRED);
+}
+
 /* --- preempted runs --- */
 
 static void the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace(void **state)
@@ -672,6 +686,7 @@ int main(void)
         T(a_retry_at_once_and_a_grace_are_limited_by_time_too),
         T(the_time_for_retries_does_not_begin_with_what_others_did),
         T(only_a_rule_that_names_it_judges_an_expired_lease),
+        T(a_policy_in_armada_s_form_judges_an_expired_lease_like_any_failure),
         T(the_node_is_avoided_from_when_the_retry_is_ready_also_after_a_grace),
         T(what_was_forgiven_does_not_count_towards_the_maximum),
         T(a_preempted_run_has_the_grace_period_of_the_settings_unless_it_says),

@@ -7,7 +7,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
-const { Server, assertError, makeDir, run, useServer } = require('./harness');
+const { Server, assertError, makeDir, run, until, useServer } = require('./harness');
 
 const RELEASED = `apiVersion: armadaproject.io/v1beta1
 kind: RetryPolicy
@@ -307,6 +307,87 @@ application:
         assert.equal(run.category, 'uncategorized');
         assert.equal(run.exit_code, -1073741819);
         assert.equal((await server.delete('/failure-categories/armada-executor')).status, 204);
+    });
+
+    const over = (id) => until(async () => (await server.job(id)).status !== 'in_flight',
+        'the run is over');
+
+    // A confirmed claim whose lease runs out: the job, and its last run.
+    async function expire(queue) {
+        const { id } = await server.claimConfirmed(queue, { lease_ms: 1000 });
+        await over(id);
+        return [await server.job(id), (await server.runs(id)).at(-1)];
+    }
+
+    // A policy of its form alone, on a queue of the same name with one job.
+    async function only(name, spec, job = {}) {
+        const put = await server.request('PUT', `/retry-policies/${name}`, {
+            apiVersion: 'armadaproject.io/v1beta1', kind: 'RetryPolicy', name, ...spec });
+        assert.equal(put.status, 200, put.text);
+        assert.equal((await server.request('PUT', `/queues/${name}`, { retry_policies: [name] })).status, 200);
+        return server.enqueue({ queue: name, ...job });
+    }
+
+    it('an_expired_lease_has_its_built_in_category_and_its_policies_judge_it', async () => {
+        await only('by-rule', { retryLimit: 1, defaultAction: 'Fail',
+            rules: [{ action: 'Retry', onCategory: 'internal', onSubcategory: 'lease-expired' }] },
+        { retry_limit: 0 });
+        let [job, seen] = await expire('by-rule');
+        assert.match(job.reason, /^retry 1 of 1 by rule 1 of policy by-rule/);
+        assert.deepEqual([seen.category, seen.subcategory], ['internal', 'lease-expired']);
+        [job] = await expire('by-rule');
+        assert.equal(job.resolution, 'claim-expired');
+
+        await only('in-one', { retryLimit: 3, defaultAction: 'Fail',
+            rules: [{ action: 'Retry', onCategory: 'internal/lease-expired' }] });
+        assert.match((await expire('in-one'))[0].reason, /^retry 1 of 3 by rule 1 of policy in-one/);
+
+        await only('by-default', { retryLimit: 3, defaultAction: 'Retry' }, { retry_limit: 0 });
+        assert.match((await expire('by-default'))[0].reason, /^retry 1 of 3 by the default of policy by-default/);
+
+        await only('says-fail', { retryLimit: 3, defaultAction: 'Fail' });
+        [job] = await expire('says-fail');
+        assert.equal(job.status, 'dead');
+        assert.match(job.reason, /no rule matched and policy says-fail says Fail/);
+    });
+
+    it('a_claim_that_nobody_confirmed_has_the_category_too_and_asks_no_policy', async () => {
+        const { id } = await only('unconfirmed', { retryLimit: 0, defaultAction: 'Fail' });
+        await server.claimOne('unconfirmed', { lease_ms: 1000 });
+        await over(id);
+        assert.equal((await server.job(id)).status, 'ready');
+        const [seen] = await server.runs(id);
+        assert.deepEqual([seen.category, seen.subcategory], ['internal', 'lease-expired']);
+    });
+
+    it('failures_have_built_in_categories_unless_a_rule_or_the_worker_names_another', async () => {
+        async function named(failure) {
+            const { id } = await server.enqueue({ queue: 'built-in', retry_limit: 0 });
+            await fail('built-in', failure);
+            const { category, subcategory } = (await server.runs(id))[0];
+            return [category, subcategory];
+        }
+        assert.deepEqual(await named({ condition: 'DeadlineExceeded' }), ['internal', 'active-deadline']);
+        assert.deepEqual(await named({ exception: 'malformed-payload' }), ['internal', 'job-rejected']);
+        assert.deepEqual(await named({ error_type: 'PodDeleted' }), ['internal', 'externally-deleted']);
+        assert.deepEqual(await named({ exit_code: 1 }), [undefined, undefined]);
+        const gone = { category: 'internal', subcategory: 'pod-missing', exit_code: 7 };
+        assert.deepEqual(await named(gone), ['internal', 'pod-missing']);
+        assert.deepEqual(await named({ category: 'mine', error_type: 'PodDeleted' }), ['mine', undefined]);
+
+        const file = (category) => ({ apiVersion: 'tenax.dev/v1', kind: 'FailureCategories',
+            metadata: { name: 'over' }, spec: { defaultCategory: 'other', rules: [
+                { category, onExitCodes: { operator: 'In', values: [7] } }] } });
+        for (const name of ['internal', 'internal/mine']) {
+            const end = await server.request('PUT', '/failure-categories/over', file(name));
+            assertError(end, 400, 'bad_value');
+            assert.match(end.json.error, /rules\[0\]\.category: expected another name/);
+        }
+        assert.equal((await server.request('PUT', '/failure-categories/over', file('ours'))).status, 200);
+        assert.deepEqual(await named(gone), ['ours', undefined]);
+        assert.deepEqual(await named({ exit_code: 1 }), ['other', undefined]);
+        assert.deepEqual(await named({ error_type: 'PodDeleted' }), ['internal', 'externally-deleted']);
+        assert.equal((await server.delete('/failure-categories/over')).status, 204);
     });
 
     it('its_configuration_may_say_nothing_else', async () => {

@@ -56,13 +56,13 @@ static void a_categorizer_is_read_and_applied(void **state)
     struct container_result main = {
         .name = STR("main"), .exit_code = 74, .message = STR("NVRM: Xid 79 ...")};
     struct failure f = {.containers = &main, .container_count = 1};
-    struct categorize_verdict v = categorize(&c, 1, &f);
+    struct categorize_verdict v = categorize(&c, 1, &f, OUTCOME_FAILED);
     assert_ptr_equal(v.rule, &c->rules[0]);
     assert_true(str_eq(v.rule->category, STR("gpu")));
     assert_true(str_eq(v.rule->subcategory, STR("xid-79")));
     assert_true(str_eq(v.rule->hint, STR("the GPU fell off the bus; drain the node")));
     struct failure pull = {.exit_code = 1, .pod_error = STR("main: ErrImagePull")};
-    assert_ptr_equal(categorize(&c, 1, &pull).rule, &c->rules[1]);
+    assert_ptr_equal(categorize(&c, 1, &pull, OUTCOME_FAILED).rule, &c->rules[1]);
     category_document_free(&d);
 }
 
@@ -134,7 +134,7 @@ static void check_category(const struct category_document *d, struct failure f,
                            const char *category, const char *subcategory)
 {
     const struct categorizer *list = &d->categorizer;
-    struct categorize_verdict v = categorize(&list, 1, &f);
+    struct categorize_verdict v = categorize(&list, 1, &f, OUTCOME_FAILED);
     assert_true(str_eq(v.category, str_from(category)));
     assert_true(str_eq(v.subcategory, str_from(subcategory)));
 }
