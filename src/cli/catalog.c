@@ -18,6 +18,7 @@
 const struct catalog_row catalog[] = {
     HEADING("The server"),
     {&settings_command, serve_main},
+    {&dev_command, dev_main},
     {&backup_command, backup_main},
     {&restore_command, restore_main},
     {&check_command, check_main},

@@ -12,10 +12,10 @@ extern const struct subcommand budgets_command, enqueue_command, work_command, e
     token_command, audit_command, retry_command, cancel_command, patch_command, delete_command,
     backup_command, restore_command, check_command, crons_command, cron_command, policy_command,
     queue_command, retry_settings_command, create_command, apply_command, get_command,
-    update_command, completion_command, context_command, events_command, compact_command,
-    group_command, build_worker_command, pods_command, bridge_command, failures_command,
-    workers_command, operations_command, postgres_command, servers_command, step_down_command,
-    release_command;
+    update_command, completion_command, context_command, dev_command, events_command,
+    compact_command, group_command, build_worker_command, pods_command, bridge_command,
+    failures_command, workers_command, operations_command, postgres_command, servers_command,
+    step_down_command, release_command;
 
 int bridge_main(int argc, char **argv);
 int build_worker_main(int argc, char **argv);
@@ -62,5 +62,6 @@ int cron_main(int argc, char **argv);
 int events_main(int argc, char **argv);
 int completion_main(int argc, char **argv);
 int context_main(int argc, char **argv);
+int dev_main(int argc, char **argv);
 
 #endif

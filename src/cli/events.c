@@ -85,6 +85,20 @@ static void add_text(struct reader *r, struct str event, const char *key, const 
     table_harmless(&r->out, text);
 }
 
+/* The new one, in the colour that it has in tables. */
+static void add_status(struct reader *r, struct str event)
+{
+    bool colour = r->client.colour;
+    struct str to = view_text(&r->client.arena, event, "to");
+    enum table_style style = client_status_style(to);
+    if (to.len == 0)
+        return;
+    buf_print(&r->out, "%s%s", view_get(event, "from").len ? " -> " : "  ",
+              table_on(style, colour));
+    table_harmless(&r->out, to);
+    buf_print(&r->out, "%s", table_off(style, colour));
+}
+
 static void show_gap(struct reader *r, struct str event)
 {
     int64_t from = 0, to = 0;
@@ -112,7 +126,7 @@ static void show(struct reader *r, struct str event)
     add_text(r, event, "type", " ");
     add_text(r, event, "group", "  group ");
     add_text(r, event, "from", "  ");
-    add_text(r, event, "to", view_get(event, "from").len ? " -> " : "  ");
+    add_status(r, event);
     add_text(r, event, "run", "  run ");
     add_text(r, event, "worker", " by ");
     add_text(r, event, "reason", ": ");

@@ -17,7 +17,7 @@ const HOUR = 3600000;
 const COMMANDS = ['serve', 'audit', 'backup', 'restore', 'check', 'compact', 'tls', 'token', 'enqueue', 'events', 'work', 'crons', 'cron',
     'jobs', 'job', 'explain', 'failures', 'group', 'queues', 'workers', 'operations', 'release', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
     'policy', 'postgres', 'queue', 'budgets', 'bridge', 'build-worker', 'executor', 'pods', 'retry-settings', 'servers', 'step-down', 'top', 'version',
-    'completion', 'context'];
+    'completion', 'context', 'dev'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
 function client(server) {
