@@ -77,7 +77,7 @@ static void write_order(struct buf *b)
             "own `backoff`, at the time that a worker asked for (`retry_at`) or after an expired "
             "lease are jobs like any other: they keep their place by age.\n\n"
             "A share keeps new jobs from starving: while both kinds wait in a queue at its lowest "
-            "`priority`, `--retries-share` percent of the jobs that it hands out (75) are "
+            "`priority`, `--retries-share` percent of the jobs that it hands out (15) are "
             "granted retries, and the rest are others. When it is the turn of the others and the "
             "queue has none, its retries count as others for workers that take from several "
             "queues.\n\n"

@@ -237,7 +237,7 @@ static const struct option_def table[] = {
      ENV_BOTH("MAX_BUDGETS"), .def = "8192",
      .help = "how many budgets there may be; those beyond a lower limit stay", .live = true},
     {"retries-share", "PERCENT", OPTION_INT, AT(retries_share), .min = 1, .max = 100,
-     ENV("RETRIES_SHARE"), .def = "75",
+     ENV("RETRIES_SHARE"), .def = "15",
      .help = "retries that policies granted come before other jobs of their queue and priority: "
              "while both wait, this percentage of the jobs handed out are such retries; 100: all",
      .live = true},

@@ -76,7 +76,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.retain_dead.ms, INT64_C(7) * 24 * 3600 * 1000);
     assert_int_equal(s.lost_worker_limit, 5);
     assert_int_equal(s.lost_worker_min_held.ms, 10000);
-    assert_int_equal(s.retries_share, 75);
+    assert_int_equal(s.retries_share, 15);
     assert_int_equal(s.avoid_required.ms, 300000);
     assert_int_equal(s.cron_missed, SETTINGS_CRON_ONCE);
     assert_int_equal(s.heartbeat_interval.ms, 3000);
