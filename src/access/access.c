@@ -322,6 +322,12 @@ struct err access_expand(const struct access *a, const struct scope_set *scopes,
     return err_none();
 }
 
+const struct static_worker *access_static_worker(const struct access *a, struct str pool,
+                                                 struct str group, struct str id)
+{
+    return clients_worker(a->clients, pool, group, id);
+}
+
 struct err access_check(struct access *a, const struct access_request *r, instant now,
                         struct arena *mem, struct access_identity *who,
                         char challenge[ACCESS_CHALLENGE_MAX])

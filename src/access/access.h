@@ -17,6 +17,7 @@
 #include "access/certificate.h"
 #include "access/scope_expr.h"
 #include "access/scopes.h"
+#include "access/static_workers.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -95,6 +96,10 @@ struct access_identity access_anonymous(const struct access *a, struct arena *me
 /* These scopes with those of their roles, and of everybody's. ERR_TOO_MANY: see roles_expand. */
 NODISCARD struct err access_expand(const struct access *a, const struct scope_set *scopes,
                                    struct arena *mem, struct scope_set *out);
+
+/* A worker of the file of clients, until that is loaded again; NULL if there is none. */
+const struct static_worker *access_static_worker(const struct access *a, struct str pool,
+                                                 struct str group, struct str id);
 
 /* ERR_FORBIDDEN if the identity's scopes do not satisfy the expression. why (NULL: not wanted) then
  * gets a text of several lines that names the client, what is missing and what is required. */

@@ -15,6 +15,7 @@
 struct clients {
     struct arena memory;
     struct strmap by_id;
+    struct strmap workers; /* struct static_worker */
     struct roles roles;
     size_t roles_cap;
     struct str text; /* what was read: parts of the clients are views into it */
@@ -46,17 +47,49 @@ static bool token_valid(struct str token)
 
 /* --- reading --- */
 
-enum member { CLIENT_ID, ACCESS_TOKEN, SCOPES, EXPIRES, ROLE_ID, UNKNOWN };
+enum member {
+    CLIENT_ID,
+    ACCESS_TOKEN,
+    SCOPES,
+    EXPIRES,
+    ROLE_ID,
+    POOL_ID,
+    GROUP,
+    WORKER_ID,
+    SECRET,
+    PROVIDER_ID,
+    CONFIG,
+    UNKNOWN
+};
 
-/* A client or, if it has a roleId, a role. */
+/* A client; if it has a roleId, a role; if it has a workerPoolId, a worker. */
+enum kind { IS_CLIENT, IS_ROLE, IS_WORKER };
 struct entry {
+    enum kind kind;
     struct access_client client;
     struct role role;
+    struct static_worker worker;
+};
+
+#define BIT(m) (1u << (m))
+static const struct {
+    const char *name, *members; /* those that it may have, for people */
+    unsigned needs, may;
+} kinds[] = {
+    [IS_CLIENT] = {"client", "clientId, accessToken, scopes and expires",
+                   BIT(CLIENT_ID) | BIT(ACCESS_TOKEN) | BIT(SCOPES), BIT(EXPIRES)},
+    [IS_ROLE] = {"role", "roleId and scopes", BIT(ROLE_ID) | BIT(SCOPES), 0},
+    [IS_WORKER] = {"worker",
+                   "workerPoolId, workerGroup, workerId, staticSecret, providerId and workerConfig",
+                   BIT(POOL_ID) | BIT(GROUP) | BIT(WORKER_ID) | BIT(SECRET),
+                   BIT(PROVIDER_ID) | BIT(CONFIG)},
 };
 
 static const char *const member_names[UNKNOWN] = {
-    [CLIENT_ID] = "clientId", [ACCESS_TOKEN] = "accessToken", [SCOPES] = "scopes",
-    [EXPIRES] = "expires",    [ROLE_ID] = "roleId",
+    [CLIENT_ID] = "clientId",  [ACCESS_TOKEN] = "accessToken", [SCOPES] = "scopes",
+    [EXPIRES] = "expires",     [ROLE_ID] = "roleId",           [POOL_ID] = "workerPoolId",
+    [GROUP] = "workerGroup",   [WORKER_ID] = "workerId",       [SECRET] = "staticSecret",
+    [CONFIG] = "workerConfig", [PROVIDER_ID] = "providerId",
 };
 
 static enum member find_member(struct str key)
@@ -129,24 +162,42 @@ static struct err read_expires(struct json_cursor *c, struct arena *a, struct en
     return err_none();
 }
 
+#define READ_WORKER(part)                                                                          \
+    static struct err read_worker_##part(struct json_cursor *c, struct arena *a, struct entry *e)  \
+    {                                                                                              \
+        return static_worker_read_##part(c, a, &e->worker);                                        \
+    }
+READ_WORKER(pool)
+READ_WORKER(group)
+READ_WORKER(id)
+READ_WORKER(provider)
+READ_WORKER(secret)
+READ_WORKER(config)
+
 static struct err (*const member_readers[UNKNOWN])(struct json_cursor *, struct arena *,
                                                    struct entry *) = {
-    [CLIENT_ID] = read_id,    [ACCESS_TOKEN] = read_token, [SCOPES] = read_scopes,
-    [EXPIRES] = read_expires, [ROLE_ID] = read_role_id,
+    [CLIENT_ID] = read_id,         [ACCESS_TOKEN] = read_token,
+    [SCOPES] = read_scopes,        [EXPIRES] = read_expires,
+    [ROLE_ID] = read_role_id,      [POOL_ID] = read_worker_pool,
+    [GROUP] = read_worker_group,   [WORKER_ID] = read_worker_id,
+    [SECRET] = read_worker_secret, [PROVIDER_ID] = read_worker_provider,
+    [CONFIG] = read_worker_config,
 };
 
-/* Whether it has what a client or a role has, and nothing else. */
-static struct err check_members(const struct entry *e, const bool seen[UNKNOWN], int64_t begin)
+/* Whether it has what an entry of its kind has, and nothing else. */
+static struct err check_members(struct entry *e, const bool seen[UNKNOWN], int64_t begin)
 {
-    bool is_role = seen[ROLE_ID];
-    for (int m = 0; m < ROLE_ID; m++) {
-        if (is_role && seen[m] && m != SCOPES)
-            return err_at(ERR_UNKNOWN_FIELD, begin, "a role has roleId and scopes only");
-        if (!seen[m] && m != EXPIRES && (!is_role || m == SCOPES))
-            return err_at(ERR_MISSING_FIELD, begin, "the %s has no %s", is_role ? "role" : "client",
-                          member_names[m]);
+    e->kind = seen[ROLE_ID] ? IS_ROLE : seen[POOL_ID] ? IS_WORKER : IS_CLIENT;
+    const char *name = kinds[e->kind].name;
+    for (int m = 0; m < UNKNOWN; m++) {
+        bool needed = kinds[e->kind].needs & BIT(m);
+        if (seen[m] && !needed && !(kinds[e->kind].may & BIT(m)))
+            return err_at(ERR_UNKNOWN_FIELD, begin, "a %s has %s only", name,
+                          kinds[e->kind].members);
+        if (!seen[m] && needed)
+            return err_at(ERR_MISSING_FIELD, begin, "the %s has no %s", name, member_names[m]);
     }
-    struct err err = is_role ? role_check(&e->role) : err_none();
+    struct err err = e->kind == IS_ROLE ? role_check(&e->role) : err_none();
     err.offset = begin;
     return err;
 }
@@ -165,8 +216,8 @@ static struct err read_entry(struct json_cursor *c, struct arena *a, struct entr
         enum member m = find_member(key.raw);
         if (m == UNKNOWN)
             return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset,
-                          "a client has clientId, accessToken, scopes and expires only, a role "
-                          "roleId and scopes");
+                          "a client has %s only, a role %s, a worker %s", kinds[IS_CLIENT].members,
+                          kinds[IS_ROLE].members, kinds[IS_WORKER].members);
         if (seen[m])
             return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "%s is given twice",
                           member_names[m]);
@@ -196,9 +247,27 @@ static struct err add_role(struct clients *all, const struct role *role, int64_t
     return err_none();
 }
 
+static struct err add_worker(struct clients *all, struct static_worker *w, int64_t begin)
+{
+    if (all->workers.count >= CLIENTS_MAX)
+        return err_at(ERR_TOO_MANY, begin, "at most %d workers", CLIENTS_MAX);
+    if (!static_worker_add(&all->workers, w, &all->memory))
+        return err_at(ERR_CONFLICT, begin, "a second worker '%.*s/%.*s' of that pool",
+                      STR_ARG(w->group), STR_ARG(w->id));
+    return err_none();
+}
+
 static struct err add_entry(struct clients *all, struct entry *e, int64_t begin)
 {
-    return e->role.id.at ? add_role(all, &e->role, begin) : add(all, &e->client, begin);
+    switch (e->kind) {
+    case IS_ROLE:
+        return add_role(all, &e->role, begin);
+    case IS_WORKER:
+        return add_worker(all, &e->worker, begin);
+    case IS_CLIENT:
+        break;
+    }
+    return add(all, &e->client, begin);
 }
 
 static struct err read_list(struct json_cursor *c, struct clients *all)
@@ -294,6 +363,7 @@ void clients_free(struct clients *c)
     if (!c)
         return;
     strmap_fini(&c->by_id);
+    strmap_fini(&c->workers);
     arena_fini(&c->memory);
     free_secret((char *)c->text.at, c->text.len);
     free(c);
@@ -327,4 +397,10 @@ struct err clients_expand_scopes(const struct clients *all, const struct scope_s
 const struct access_client *clients_find(const struct clients *c, struct str id)
 {
     return c ? strmap_get(&c->by_id, id) : NULL;
+}
+
+const struct static_worker *clients_worker(const struct clients *c, struct str pool,
+                                           struct str group, struct str id)
+{
+    return c ? static_worker_find(&c->workers, pool, group, id) : NULL;
 }

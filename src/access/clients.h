@@ -2,7 +2,8 @@
 #ifndef ACCESS_CLIENTS_H
 #define ACCESS_CLIENTS_H
 
-/* Who may use the server: clients and roles (access/roles.h) from a file,
+/* Who may use the server: clients, roles (access/roles.h) and workers (access/static_workers.h)
+ * from a file,
  *
  *     [{"clientId": "ci/worker", "accessToken": "…", "scopes": ["queue:*"],
  *       "expires": "2027-01-01T00:00:00Z"},
@@ -15,12 +16,13 @@
 #include <stddef.h>
 
 #include "access/roles.h"
+#include "access/static_workers.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/units.h"
 
 #define CLIENTS_FILE_MAX ((size_t)16 << 20) /* bytes */
-#define CLIENTS_MAX      100000             /* likewise of roles */
+#define CLIENTS_MAX      100000             /* likewise of roles and workers */
 #define CLIENT_ID_MAX    1024
 #define CLIENT_TOKEN_MIN 22 /* as in Taskcluster: 22 to 66 of A–Z a–z 0–9 _ - */
 #define CLIENT_TOKEN_MAX 66
@@ -48,6 +50,10 @@ void clients_free(struct clients *c);
 size_t clients_count(const struct clients *c);
 /* NULL if there is none, or if the set is NULL. Also finds expired clients. */
 const struct access_client *clients_find(const struct clients *c, struct str id);
+
+/* One of the workers; NULL if there is none, or if the set is NULL. */
+const struct static_worker *clients_worker(const struct clients *c, struct str pool,
+                                           struct str group, struct str id);
 
 /* The scopes of one of these clients with those of its roles; made when they are first needed, and
  * there as long as the clients. ERR_TOO_MANY: see roles_expand. */

@@ -149,8 +149,12 @@ static bool begins(struct str text, struct str with)
 /* Whether it permits, or may be part of what permits, something that this server checks. */
 static bool is_own_scope(struct str scope)
 {
-    static const struct str own[] = {STR("queue:"), STR("object:"), STR("auth:"),
-                                     STR("assume:scheduler-id:"), STR("assume:worker-type:")};
+    static const struct str own[] = {STR("queue:"),
+                                     STR("object:"),
+                                     STR("auth:"),
+                                     STR("worker-manager:"),
+                                     STR("assume:scheduler-id:"),
+                                     STR("assume:worker-type:")};
     bool star = scope.len && scope.at[scope.len - 1] == '*';
     struct str head = {scope.at, scope.len - star};
     for (size_t i = 0; i < COUNT(own); i++)
@@ -207,7 +211,8 @@ void rights_markdown(struct buf *b)
                                          [RIGHTS_OBJECT] = "Taskcluster's object service",
                                          [RIGHTS_AUTH] = "Taskcluster's auth service",
                                          [RIGHTS_PURGE] = "Taskcluster's purge-cache service",
-                                         [RIGHTS_INDEX] = "Taskcluster's index service"};
+                                         [RIGHTS_INDEX] = "Taskcluster's index service",
+                                         [RIGHTS_MANAGER] = "Taskcluster's worker-manager service"};
     write_roles(b);
     buf_lit(b, "\n## Names that senders share\n\n");
     shared_names_markdown(b);

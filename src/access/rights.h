@@ -34,6 +34,7 @@ enum rights_front {
     RIGHTS_AUTH,
     RIGHTS_PURGE,
     RIGHTS_INDEX,
+    RIGHTS_MANAGER,
     RIGHTS_FRONTS
 };
 

@@ -97,9 +97,9 @@ static const struct option_def table[] = {
          "YAML or JSON (docs/access.md); read again on SIGHUP"},
     {"taskcluster-clients", "FILE", OPTION_TEXT, AT(taskcluster_clients),
      ENV("TASKCLUSTER_CLIENTS"),
-     .help = "clients of Taskcluster's API, as JSON [{clientId, accessToken, scopes, expires}] and "
-             "roles [{roleId, scopes}], read again on SIGHUP; without them it takes requests "
-             "without credentials, on loopback only"},
+     .help = "clients of Taskcluster's API, as JSON [{clientId, accessToken, scopes, expires}], "
+             "roles [{roleId, scopes}] and workers (docs/taskcluster.md), read again on SIGHUP; "
+             "without them it takes requests without credentials, on loopback only"},
     {"taskcluster-claim-timeout", "DURATION", OPTION_SPAN, AT(taskcluster_claim_timeout),
      ENV("TASKCLUSTER_CLAIM_TIMEOUT"), .def = "1200s",
      .help = "how long a worker of Taskcluster's API keeps a run that it does not reclaim",

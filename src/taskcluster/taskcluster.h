@@ -4,11 +4,10 @@
 
 /* Taskcluster's queue service, API v1, under /api/queue/v1: a task is a job, and its states are a
  * projection of the job's status and runs. Beside it, under /api/object/v1, the object service,
- * which keeps the bytes of artifacts in files, and what workers ask of auth, index and
- * purge-cache. Source
- * of the formats: the reference manual and the schemas of the public repository
- * taskcluster/taskcluster (services/queue). Keeps no task: what it is asked becomes commands for
- * the backend. Runs on the loop thread. */
+ * which keeps the bytes of artifacts in files, and what workers ask of auth, index, purge-cache and
+ * worker-manager. Source of the formats: the reference manual and the schemas of the public
+ * repository taskcluster/taskcluster (services/queue). Keeps no task: what it is asked becomes
+ * commands for the backend. Runs on the loop thread. */
 
 #include "access/access.h"
 #include "access/holders.h"
@@ -84,7 +83,7 @@ void taskcluster_messages(struct taskcluster *t, const struct job_event *ev, str
 
 /* What is mounted: the methods of the queue and of the object service, and what clients find them
  * by. Valid until taskcluster_free. */
-#define TASKCLUSTER_FRONT_ENDS 11
+#define TASKCLUSTER_FRONT_ENDS 12
 const struct front_end *taskcluster_front_end(struct taskcluster *t, int i);
 
 #endif

@@ -78,6 +78,8 @@ extern const struct tc_method tc_purge_methods[];
 extern const size_t tc_purge_method_count;
 extern const struct tc_method tc_index_methods[];
 extern const size_t tc_index_method_count;
+extern const struct tc_method tc_manager_methods[];
+extern const size_t tc_manager_method_count;
 /* `limit` and `continuationToken` (tc_page). */
 extern const struct tc_query tc_pages[];
 
@@ -90,7 +92,7 @@ struct tc_service {
     enum rights_front front;
     const struct route *(*route)(size_t i);
 };
-#define TC_APIS 5
+#define TC_APIS 6
 extern const struct tc_service tc_services[TC_APIS];
 
 struct tc_call {

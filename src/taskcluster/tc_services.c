@@ -16,6 +16,7 @@ ROUTE(object, tc_object_methods)
 ROUTE(auth, tc_auth_methods)
 ROUTE(purge, tc_purge_methods)
 ROUTE(index, tc_index_methods)
+ROUTE(manager, tc_manager_methods)
 
 const struct tc_service tc_services[TC_APIS] = {
     {TC_PREFIX, "queue", "Queue", "Tasks, their runs, workers and artifacts.", tc_methods,
@@ -28,6 +29,9 @@ const struct tc_service tc_services[TC_APIS] = {
      tc_purge_methods, &tc_purge_method_count, RIGHTS_PURGE, purge_route},
     {"/api/index/v1", "index", "Index", "Tasks under names.", tc_index_methods,
      &tc_index_method_count, RIGHTS_INDEX, index_route},
+    {"/api/worker-manager/v1", "worker-manager", "Worker Manager Service",
+     "Workers with static secrets.", tc_manager_methods, &tc_manager_method_count, RIGHTS_MANAGER,
+     manager_route},
 };
 
 const struct operation **tc_operations_new(void)

@@ -41,6 +41,35 @@ static void clients_are_found_by_their_ids(void **state)
     clients_free(all);
 }
 
+#define SECRET        "0123456789-0123456789_ABCDEFGHIJabcdefghijkl"
+#define POOL          "\"workerPoolId\":\"ci/linux\""
+#define GROUP         "\"workerGroup\":\"rack-1\""
+#define WORKER        "\"workerId\":\"m_1\""
+#define SECRET_MEMBER "\"staticSecret\":\"" SECRET "\""
+
+static void workers_are_found_by_pool_and_name(void **state)
+{
+    (void)state;
+    struct clients *all;
+    struct err err =
+        clients_read(STR("[{" POOL "," GROUP "," WORKER "," SECRET_MEMBER "},"
+                         "{\"workerPoolId\":\"ci/mac\"," GROUP "," WORKER "," SECRET_MEMBER
+                         ",\"providerId\":\"own\",\"workerConfig\": {\"a\": [1]} }]"),
+                     "c.json", &all);
+    assert_int_equal(err.code, ERR_OK);
+    assert_int_equal(clients_count(all), 0);
+    const struct static_worker *w = clients_worker(all, STR("ci/linux"), STR("rack-1"), STR("m_1"));
+    assert_non_null(w);
+    assert_true(str_eq(w->secret, STR(SECRET)));
+    assert_true(str_eq(w->provider, STR("static")) && str_eq(w->config, STR("{}")));
+    w = clients_worker(all, STR("ci/mac"), STR("rack-1"), STR("m_1"));
+    assert_non_null(w);
+    assert_true(str_eq(w->provider, STR("own")) && str_eq(w->config, STR("{\"a\": [1]}")));
+    assert_null(clients_worker(all, STR("ci/linux"), STR("rack-1"), STR("m_2")));
+    assert_null(clients_worker(NULL, STR("ci/linux"), STR("rack-1"), STR("m_1")));
+    clients_free(all);
+}
+
 static void there_may_be_none(void **state)
 {
     (void)state;
@@ -111,6 +140,36 @@ static void every_fault_has_its_place(void **state)
                   "c.json: line 1, column 1: two roles");
 }
 
+static void faults_of_workers_have_their_places(void **state)
+{
+    (void)state;
+    check_refused("[\n{" POOL "," GROUP "," WORKER "}]", ERR_MISSING_FIELD,
+                  "c.json: line 2, column 1: the worker has no staticSecret");
+    check_refused("[{" POOL "," GROUP "," WORKER "," SECRET_MEMBER "," SCO "}]", ERR_UNKNOWN_FIELD,
+                  "c.json: line 1, column 2: a worker has workerPoolId, ");
+    check_refused("[{" ID "," TOK "," SCO "," WORKER "}]", ERR_UNKNOWN_FIELD,
+                  "c.json: line 1, column 2: a client has ");
+    check_refused("[{\"roleId\":\"r\"," SCO "," POOL "}]", ERR_UNKNOWN_FIELD,
+                  "c.json: line 1, column 2: a role has ");
+    check_refused("[{" POOL "," GROUP "," WORKER "," SECRET_MEMBER "},\n {" POOL "," GROUP
+                  "," WORKER "," SECRET_MEMBER "}]",
+                  ERR_CONFLICT, "c.json: line 2, column 2: a second worker 'rack-1/m_1'");
+    check_refused("[{\"workerPoolId\":\"ci\"}]", ERR_BAD_VALUE, "c.json: line 1, column 19: ");
+    check_refused("[{\"workerPoolId\":\"ci/Linux\"}]", ERR_BAD_VALUE,
+                  "c.json: line 1, column 19: workerPoolId");
+    check_refused("[{\"workerPoolId\":\"ci/a-\"}]", ERR_BAD_VALUE, "c.json: line 1, column 19: ");
+    check_refused("[{\"workerPoolId\":\"ci/a/b\"}]", ERR_BAD_VALUE, "c.json: line 1, column 19: ");
+    check_refused("[{\"workerGroup\":\"a b\"}]", ERR_BAD_VALUE, "c.json: line 1, column 18: ");
+    check_refused("[{\"workerId\":\"\"}]", ERR_BAD_VALUE, "c.json: line 1, column 15: ");
+    check_refused("[{\"workerId\":\"0123456789012345678901234567890123456_8x\"}]", ERR_BAD_VALUE,
+                  "c.json: line 1, column 15: ");
+    check_refused("[{\"providerId\":\"\\u00e4\"}]", ERR_BAD_VALUE, "c.json: line 1, column 17: ");
+    check_refused("[{\"staticSecret\":\"SECRET\"}]", ERR_BAD_VALUE,
+                  "c.json: line 1, column 19: staticSecret has exactly 44");
+    check_refused("[{\"workerConfig\": []}]", ERR_BAD_TYPE,
+                  "c.json: line 1, column 19: workerConfig is an object");
+}
+
 static void what_the_scanner_found_is_not_told(void **state)
 {
     (void)state;
@@ -174,6 +233,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_are_found_by_their_ids),
+        cmocka_unit_test(workers_are_found_by_pool_and_name),
+        cmocka_unit_test(faults_of_workers_have_their_places),
         cmocka_unit_test(there_may_be_none),
         cmocka_unit_test(every_fault_has_its_place),
         cmocka_unit_test(what_the_scanner_found_is_not_told),

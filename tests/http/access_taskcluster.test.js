@@ -11,7 +11,8 @@ const { RIGHTS, bearer, guarded, idOf, statusOf } = require('./access');
 const { client, definition, slugid, taskQueueId } = require('./taskcluster');
 
 const BASE = { queue: '/api/queue/v1', object: '/api/object/v1', auth: '/api/auth/v1',
-    'purge-cache': '/api/purge-cache/v1', index: '/api/index/v1' };
+    'purge-cache': '/api/purge-cache/v1', index: '/api/index/v1',
+    'worker-manager': '/api/worker-manager/v1' };
 const OPEN = ['ping', 'lbheartbeat', 'heartbeat', 'version'];
 
 // Which right a method needs, written here by hand; `open`: none.
@@ -35,6 +36,8 @@ const NEEDED = {
     },
     auth: { open: ['authenticateHawk'], see: ['expandScopes', 'currentScopes'] },
     'purge-cache': { operate: ['purgeCache'], work: ['purgeRequests'] },
+    'worker-manager': { open: ['registerWorker'], work: ['reregisterWorker', 'shouldWorkerTerminate'],
+        operate: ['removeWorker'] },
     index: { payloads: ['findTask', 'findTasksAtIndex', 'listTasks', 'findArtifactFromTask'], work: ['insertTask'] },
 };
 // They are about a run: a worker needs what its claim gave.
@@ -48,7 +51,7 @@ const VALUES = { taskId: 'fN1SbArXTPSVFUUvaOlinQ', taskGroupId: 'fN1SbArXTPSVFUU
 function fill(route) {
     return route.replace(/<(\w+)>/g, (_, name) => {
         assert.ok(VALUES[name], name);
-        return name === 'taskQueueId' && route.startsWith('/task-queues')
+        return /^\/(task-queues|workers)/.test(route) && VALUES[name].includes('/')
             ? encodeURIComponent(VALUES[name]) : VALUES[name];
     });
 }
@@ -156,7 +159,7 @@ describe('a task', () => {
         const create = async (who, scope) => ask(who, 'PUT', `/task/${await slugid()}`,
             definition({ scopes: [scope] }));
         for (const scope of ['*', 'q*', 'queue:*', 'queue:cancel-task:s/g/t', 'queue:cancel-*', 'object:upload:*',
-            'auth:create-client:root', 'assume:*', 'assume:scheduler-id:s/g']) {
+            'auth:create-client:root', 'worker-manager:remove-worker:*', 'assume:*', 'assume:scheduler-id:s/g']) {
             const res = await create('p', scope);
             assert.equal(res.status, 403, `${scope}: ${res.text}`);
             assert.match(res.text, /lack the right 'operate'/);

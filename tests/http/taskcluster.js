@@ -17,7 +17,8 @@ const client = import('taskcluster-client').then((module) => module.default ?? m
 const SCHEMAS = path.join(__dirname, '../../src/taskcluster/schemas');
 const ajv = new Ajv({ strict: false, validateSchema: false });
 formats(ajv);
-for (const [folder, of] of [['v1', 'queue/v1'], ['auth/v1', 'auth/v1']])
+for (const [folder, of] of [['v1', 'queue/v1'], ['auth/v1', 'auth/v1'],
+    ['worker-manager/v1', 'worker-manager/v1']])
     for (const name of fs.readdirSync(path.join(SCHEMAS, folder))) {
         const schema = JSON.parse(fs.readFileSync(path.join(SCHEMAS, folder, name), 'utf8'));
         delete schema.$schema;

@@ -59,7 +59,7 @@ describe('the reference', () => {
             assert.equal((await server.fetch(`/schemas/queue/${schema.replace('#', '')}`)).status, 200);
         const manifest = await server.fetch('/references/manifest.json');
         assert.deepEqual(manifest.json.references, ['/references/queue/v1/exchanges.json',
-            ...['queue', 'object', 'auth', 'purge-cache', 'index'].map((s) => `/references/${s}/v1/api.json`)]);
+            ...['queue', 'object', 'auth', 'purge-cache', 'index', 'worker-manager'].map((s) => `/references/${s}/v1/api.json`)]);
         for (const reference of manifest.json.references)
             assert.equal((await server.fetch(reference)).status, 200, reference);
     });
