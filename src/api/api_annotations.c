@@ -103,6 +103,24 @@ static struct err read_gang_size(struct json_cursor *c, struct arena *a, void *o
     return err_none();
 }
 
+/* As Go's ParseBool, which Armada reads it by. */
+static struct err read_fail_fast(struct json_cursor *c, struct arena *a, void *out)
+{
+    static const char *const yes[] = {"1", "t", "T", "true", "TRUE", "True"};
+    static const char *const no[] = {"0", "f", "F", "false", "FALSE", "False"};
+    struct job_options *o = out;
+    struct str text;
+    TRY(field_text(c, a, &text));
+    for (size_t i = 0; i < COUNT(yes); i++) {
+        bool is_yes = str_eq(text, str_from(yes[i]));
+        if (is_yes)
+            o->fail_fast = 1;
+        if (is_yes || str_eq(text, str_from(no[i])))
+            return err_none();
+    }
+    return err_make(ERR_BAD_VALUE, "true or false as text");
+}
+
 static const struct field annotations_table[] = {
     {"armadaproject.io/retry-policy", false, read_policies, 0, true,
      "string: retry policies, as a,b; they come behind those in retry_policies"},
@@ -110,6 +128,8 @@ static const struct field annotations_table[] = {
      JOB_NAME_MAX},
     {"armadaproject.io/gangCardinality", false, read_gang_size, 0, true,
      "string /^0*([1-9][0-9]{0,2}|1000)$/: as the cardinality in gang"},
+    {"armadaproject.io/failFast", false, read_fail_fast, 0, true,
+     "string /^(1|t|T|true|TRUE|True|0|f|F|false|FALSE|False)$/: true: as fail_fast"},
 };
 const struct api_body api_annotations_body = {.name = "AnnotationsInput",
                                               API_FIELDS(annotations_table),

@@ -370,6 +370,8 @@ static const struct field job_table[] = {
      "string 1..$: only with traceparent", TRACE_STATE_MAX},
     {"pending_runs", false, read_flag, SPEC(options.pending_runs), true,
      "boolean: its runs begin when it becomes ready, and one that ends before is recorded, too"},
+    {"fail_fast", false, read_flag, SPEC(options.fail_fast), true,
+     "boolean: its first failure is final: no policy and no limit grants a retry"},
     {"hold", false, read_flag, SPEC(options.hold), true,
      "boolean: it is blocked until a patch of depends_on to null frees it"},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,

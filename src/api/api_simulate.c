@@ -258,6 +258,7 @@ static struct job own_job(struct arena *a, const struct job *from)
     job.options.memory = from->options.memory;
     job.options.cpu = from->options.cpu;
     job.options.when_no_policy = from->options.when_no_policy;
+    job.options.fail_fast = from->options.fail_fast;
     return job;
 }
 

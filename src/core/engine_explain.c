@@ -325,6 +325,10 @@ static void write_disabled(struct buf *b, const struct verdict_rules *rules, con
 static void write_judges(struct buf *b, const struct verdict_rules *rules, const struct job *job)
 {
     bool on = rules->settings->enabled;
+    if (job->options.fail_fast) {
+        buf_lit(b, "no retry, as its fail_fast says");
+        return;
+    }
     if (!on)
         write_disabled(b, rules, job);
     for (size_t i = 0; i < rules->policy_count; i++)

@@ -91,6 +91,7 @@ struct job_options {
                                    retention */
     uint64_t when_no_policy;    /* enum retry_fallback: instead of its queue's and the server's */
     uint64_t hold;              /* 1: it is to be held until somebody frees it */
+    uint64_t fail_fast;         /* 1: its first failure is final, whatever policies say */
     uint64_t pending_runs;      /* 1: its runs begin when it becomes ready, as some count them; one
                                    that ends before a worker had it is recorded, too */
     struct str depends_on;      /* the jobs it waits for (core/depend.h) */

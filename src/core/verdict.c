@@ -36,6 +36,7 @@ const char *verdict_decider_name(enum decider d)
         [DECIDER_GLOBAL_MAX] = "global_max",
         [DECIDER_CULPRIT] = "culprit",
         [DECIDER_RETRY_FOR] = "retry_for",
+        [DECIDER_FAIL_FAST] = "fail_fast",
     };
     must(d < DECIDER_COUNT);
     return names[d];
@@ -482,6 +483,16 @@ static bool fail_without_policy(const struct job *job, const struct verdict_rule
     return true;
 }
 
+/* Draws once, as whoever else decides. */
+static void fail_fast(struct rng *rng, struct verdict *v)
+{
+    (void)rng_unit(rng);
+    v->resolution = RESOLUTION_FAILED;
+    v->ruling = RULING_NONE;
+    v->ruling.by = DECIDER_FAIL_FAST;
+    add_words(v->reason, "dead: the job's fail_fast says that its first failure is final");
+}
+
 static void say_missing(struct str missing, struct verdict *v)
 {
     bool many = memchr(missing.at, ',', missing.len) != NULL;
@@ -527,12 +538,14 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
     v.extras.avoid_node = (struct str){0};
     v.extras.avoid_until = (instant){0};
     v.extras.granted = 0;
-    bool word = r->kill || instant_is_set(r->retry_at);
-    bool enabled = !word && rules->settings && rules->settings->enabled, decided = false;
+    bool word = r->kill || instant_is_set(r->retry_at), fast = !word && r->job->options.fail_fast;
+    bool enabled = !word && !fast && rules->settings && rules->settings->enabled, decided = fast;
     struct policy_count *counts;
     size_t used = tally_counts(v.extras.retry_counts, a, &counts);
     struct had had = count_retries(s, policy_total(counts, used));
-    if (enabled && rules->policy_count)
+    if (fast)
+        fail_fast(rng, &v);
+    else if (enabled && rules->policy_count)
         decided = decide_by_policies(r, rules, counts, used, others_for(r, &had, rules->settings),
                                      now, rng, a, &v);
     else if (!word && r->outcome == OUTCOME_FAILED)
@@ -544,7 +557,7 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
     keep_ledger(r, &had, a, &v);
     if (v.resolution == RESOLUTION_FAILED)
         v.resolution = job_outcome_resolution(r->outcome);
-    bool off = !word && !enabled && rules->settings && rules->policy_count;
+    bool off = !word && !fast && !enabled && rules->settings && rules->policy_count;
     if (off && (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED))
         say_off(r, rules, counts, used, others_for(r, &had, rules->settings), *rng, &v);
     if (enabled && rules->missing.len)

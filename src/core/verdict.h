@@ -4,19 +4,17 @@
 
 /* What becomes of a job whose run failed or whose lease ran out, and the sentence that says why.
  * A pure function of the job, its failure, who may decide, the time and chance. Who decides, in
- * this order: an explicit word of the worker (kill, retry_at); the retry policies, if any is
- * effective for the job; the job's own when_no_policy or, if they are switched on and none is
- * effective, its queue's or the server's whenNoPolicy; the job's own, its
- * queue's or the server's backoff and retry limit. About a lease that ran out, rules that name
- * it come first, and then only the job's own limits. While policies are switched on, whoever grants
- * a retry, globalMaxRetries has the last word.
- * Where the limits decide, retries after failures of others are free, up to a bound for each
- * culprit (core/retry.h).
- * Whoever grants a retry may say how long retries go on (retryFor): one that would begin later than
- * that is not made, and the job is dead at once. The time counts from the job's first failure since
- * it was enqueued or brought back by hand; a failure of others does not start it, unless the rule
- * that retries the job says how long. A free retry and one at a time that the worker named are not
- * limited by it. */
+ * this order: an explicit word of the worker (kill, retry_at); the job's fail_fast; the retry
+ * policies, if any is effective for the job; the job's own when_no_policy or, if they are switched
+ * on and none is effective, its queue's or the server's whenNoPolicy; the job's own, its queue's or
+ * the server's backoff and retry limit. About a lease that ran out, rules that name it come first,
+ * and then only the job's own limits. While policies are switched on, whoever grants a retry,
+ * globalMaxRetries has the last word. Where the limits decide, retries after failures of others are
+ * free, up to a bound for each culprit (core/retry.h). Whoever grants a retry may say how long
+ * retries go on (retryFor): one that would begin later than that is not made, and the job is dead
+ * at once. The time counts from the job's first failure since it was enqueued or brought back by
+ * hand; a failure of others does not start it, unless the rule that retries the job says how long.
+ * A free retry and one at a time that the worker named are not limited by it. */
 
 #include "base/arena.h"
 #include "base/rng.h"

@@ -390,6 +390,43 @@ application:
         assert.equal((await server.delete('/failure-categories/over')).status, 204);
     });
 
+    it('fail_fast_makes_the_first_failure_final_as_its_annotation_does', async () => {
+        const spec = { retryLimit: 3, defaultAction: 'Retry' };
+        await only('fast', spec, { annotations: { 'armadaproject.io/failFast': 'true' } });
+        let job = await fail('fast', { exit_code: 1 });
+        assert.equal(job.status, 'dead');
+        assert.equal(job.reason, "dead: the job's fail_fast says that its first failure is final");
+        assert.equal(job.fail_fast, true);
+        const seen = await server.get(`/events?follow=false&since=0&job=${job.id}`);
+        assert.equal(JSON.parse(seen.text.trim().split('\n').at(-1)).decided_by, 'fail_fast');
+
+        await server.enqueue({ queue: 'fast', payload: {
+            podSpec: {}, annotations: { 'armadaproject.io/failFast': 'T' } } });
+        assert.equal((await fail('fast', { exit_code: 1 })).status, 'dead');
+        await server.enqueue({ queue: 'fast', fail_fast: true });
+        job = (await expire('fast'))[0];
+        assert.equal(job.resolution, 'claim-expired');
+        assert.match(job.reason, /fail_fast/);
+        await server.enqueue({ queue: 'fast', annotations: { 'armadaproject.io/failFast': 'false' } });
+        job = await fail('fast', { exit_code: 1 });
+        assert.match(job.reason, /^retry 1 of 3/);
+        assert.equal(job.fail_fast, undefined);
+        assertError(await server.post('/jobs', { queue: 'fast', type: 't', payload: 1,
+            annotations: { 'armadaproject.io/failFast': 'yes' } }), 400, 'bad_value');
+        assertError(await server.post('/jobs', { queue: 'fast', type: 't', payload: 1, fail_fast: 1 }), 400, 'wrong_type');
+    });
+
+    it('fail_fast_leaves_alone_what_is_not_judged_and_a_word_of_the_worker', async () => {
+        const { id } = await server.enqueue({ queue: 'calm', fail_fast: true });
+        let { token } = await server.claimOne('calm');
+        assert.equal((await server.post(`/jobs/${id}/release`, { token })).status, 204);
+        ({ token } = await server.claimOne('calm'));
+        const at = Date.now() + 3600000;
+        const end = await server.post(`/jobs/${id}/failure`, { token, message: 'm', retry_at: at });
+        assert.equal(end.status, 200, end.text);
+        assert.equal((await server.job(id)).status, 'scheduled');
+    });
+
     it('its_configuration_may_say_nothing_else', async () => {
         for (const [text, words] of [
             ['scheduling:\n  maxRetries: 3\n', /line 2, column 3: .*scheduling: only retryPolicy/],

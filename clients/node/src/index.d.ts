@@ -38,6 +38,7 @@ export interface EnqueueOptions {
     depends_on?: (string | number)[] | null;
     when?: 'all_completed' | 'all_ended' | null;
     on_dependency_death?: 'block' | 'run' | 'die' | null;
+    fail_fast?: boolean | null;
     hold?: boolean | null;
     concurrency_key?: string | null;
     budgets?: object[] | null;
