@@ -22,7 +22,7 @@ ASAN_FILES = $(ASAN_HTTP:%=tests/http/%.test.js)
 ASAN_SEEDS = 1..20
 
 .PHONY: all check debug asan demo demo-kubernetes demo-builds test test-unit test-http test-console test-kubernetes test-crash \
-	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long soak lint docs bench sim fuzz install deb clean help \
+	test-crash-long test-builds test-clients test-postgres test-postgres-long test-failover test-packaging test-asan test-mutants test-long soak lint docs bench sim fuzz install deb packages clean help \
 	bench-peers bench-clients bench-growth bench-postgres bench-report test-bench
 .DEFAULT_GOAL := all
 
@@ -286,6 +286,11 @@ install: all
 	@$(ALONE) tools/configure $(BUILD) prefix=$(PREFIX) sysconfdir=$(SYSCONFDIR)
 	@$(ALONE) ninja -C $(BUILD) >/dev/null
 	$(ALONE) meson install -C $(BUILD) --no-rebuild --tags runtime
+
+## packages: the clients for npm, pip, gem and go get, in build/packages, with checksums
+packages:
+	@tools/setup packages
+	@tools/packages $(BUILD)/packages
 
 ## deb: the Debian package, in build/deb
 deb:

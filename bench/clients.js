@@ -31,9 +31,12 @@ const COMMANDS = {
     ruby: (clients) => ['ruby', path.join(HERE, 'ruby.rb'), clients],
     go: (clients) => {
         const out = fs.mkdtempSync(path.join(dir, 'go-'));
-        fs.copyFileSync(path.join(HERE, 'go/main.go'), path.join(out, 'main.go'));
-        fs.writeFileSync(path.join(out, 'go.mod'), 'module bench\n\ngo 1.19\n\nrequire tenax v0.1.0\n\n'
-            + `replace tenax => ${path.join(clients, 'go')}\n`);
+        // The module had another path in earlier checkouts.
+        const [, module] = /^module (.*)$/m.exec(fs.readFileSync(path.join(clients, 'go/go.mod'), 'utf8'));
+        fs.writeFileSync(path.join(out, 'main.go'), fs.readFileSync(path.join(HERE, 'go/main.go'), 'utf8')
+            .replace('"tenax.dev/tenax"', `"${module}"`));
+        fs.writeFileSync(path.join(out, 'go.mod'), `module bench\n\ngo 1.19\n\nrequire ${module} v0.1.0\n\n`
+            + `replace ${module} => ${path.join(clients, 'go')}\n`);
         execFileSync('go', ['build', '-o', 'bench', '.'], { cwd: out, stdio: 'inherit',
             env: { ...process.env, GOFLAGS: '-mod=mod', GOPROXY: 'off', GOTOOLCHAIN: 'local', GOWORK: 'off' } });
         return [path.join(out, 'bench')];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-module tenax
+module tenax.dev/tenax
 
 go 1.19

@@ -8,6 +8,6 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Tenax authors"]
   spec.license = "Apache-2.0"
   spec.required_ruby_version = ">= 3.0"
-  spec.files = Dir["lib/**/*.rb"] + ["README.md"]
+  spec.files = Dir["lib/**/*.rb", "README.md", "CHANGELOG.md", "LICENSE"]
   spec.require_paths = ["lib"]
 end

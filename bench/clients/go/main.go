@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"tenax"
+	"tenax.dev/tenax"
 )
 
 func cpu() float64 {

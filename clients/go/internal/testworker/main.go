@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"tenax"
+	"tenax.dev/tenax"
 )
 
 func milliseconds(text string) time.Duration {
