@@ -101,6 +101,11 @@ struct http_settings {
     /* Names of hosts that requests may be for, beside those that are the server's in any case
      * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */
     const char *allowed_hosts;
+    /* Pages of these origins (net/cors.h) may use the paths that are open to them: reading and
+     * writing, as any other client. Borrowed; NULL: none. */
+    const char *allowed_origins;
+    /* Called with the handler's context; NULL: no path is. */
+    bool (*opens_to_origins)(void *ctx, struct str path);
 };
 
 /* The settings of a server without flags. */

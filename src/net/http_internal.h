@@ -57,6 +57,7 @@ struct http_exchange {
     void (*drained)(void *ctx);
     void *stream_ctx;
     void *note;                   /* the handler's */
+    struct str page;              /* the origin that may read the answer (net/cors.h); or empty */
     const struct http_peer *peer; /* in place of the connection's; NULL: that */
 };
 

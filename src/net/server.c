@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "net/cors.h"
 #include "net/http1_conn.h"
 #include "net/http2.h"
 #include "net/listen.h"
@@ -227,12 +228,29 @@ static bool follows_link(const struct http_server *s, const struct http_request 
            s->settings.opens_by_link(s->ctx, req->path);
 }
 
+/* The page of another origin that may ask; empty: none does. */
+static struct str allowed_page(const struct http_server *s, const struct http_request *req)
+{
+    struct str page = cors_find(s->settings.allowed_origins, req->origin);
+    bool open =
+        page.len && s->settings.opens_to_origins && s->settings.opens_to_origins(s->ctx, req->path);
+    return open ? page : (struct str){0};
+}
+
 void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                   uint64_t bound)
 {
-    const struct guard_request asks = {req->host, req->origin,
-                                       follows_link(s, req) ? (struct str){0} : req->fetch_site};
+    static const struct str unsaid;
+    struct str page = allowed_page(s, req);
+    bool skips_site = page.len || follows_link(s, req);
+    const struct guard_request asks = {req->host, page.len ? unsaid : req->origin,
+                                       skips_site ? unsaid : req->fetch_site};
     struct err e = guard_check(&s->guard, &asks);
+    x->page = e.code == ERR_OK ? page : unsaid;
+    if (x->page.len && req->method == HTTP_OPTIONS) { /* only browsers ask so, before they do */
+        http_reply(x, 204, (struct str){0}, (struct str){0}, cors_preflight);
+        return;
+    }
     if (e.code == ERR_OK) {
         server_hand_on(s, x, req, bound);
         return;
@@ -273,7 +291,9 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
         exchange_free(x);
         return;
     }
-    c->protocol->reply(x, status, content_type, body, extra);
+    struct buf lines = {0};
+    c->protocol->reply(x, status, content_type, body, cors_lines(extra, x->page, &lines));
+    buf_fini(&lines);
     budget_count(c);
 }
 
@@ -302,7 +322,10 @@ static void begin_stream(struct http_exchange *x, int status, struct str content
     x->stream_ctx = ctx;
     x->gone = NULL;
     if (x->conn) {
-        x->conn->protocol->stream_begin(x, status, content_type, extra);
+        struct buf lines = {0};
+        x->conn->protocol->stream_begin(x, status, content_type,
+                                        cors_lines(extra, x->page, &lines));
+        buf_fini(&lines);
     } else {
         closed(ctx);
         exchange_free(x);

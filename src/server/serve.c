@@ -261,6 +261,8 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.gathered = gathered;
     http.in_pieces = serve_in_pieces;
     http.opens_by_link = serve_opens_by_link;
+    http.allowed_origins = set->allowed_origins;
+    http.opens_to_origins = serve_opens_to_origins;
     http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;

@@ -110,5 +110,6 @@ void serve_on_request(void *ctx, struct http_exchange *x, const struct http_requ
 void serve_on_admin_request(void *ctx, struct http_exchange *x, const struct http_request *req);
 bool serve_in_pieces(void *ctx, enum http_method method, struct str path);
 bool serve_opens_by_link(void *ctx, struct str path);
+bool serve_opens_to_origins(void *ctx, struct str path);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "core/budgets.h"
 #include "core/job.h"
+#include "net/cors.h"
 #include "net/guard.h"
 #include "net/io_threads.h"
 #include "server/cluster.h"
@@ -87,6 +88,9 @@ static const struct option_def table[] = {
              "queue.example.org,*.svc.cluster.local (*: any), in addition to localhost, its "
              "address and "
              "the names of its certificate; requests for other names are refused"},
+    {"allowed-origins", "ORIGINS", OPTION_TEXT, AT(allowed_origins), ENV("ALLOWED_ORIGINS"),
+     .help = "origins of web pages that may use Taskcluster's API and read artifacts, separated by "
+             "commas, such as https://tools.example.org; pages of all others are refused"},
     {"trusted-proxies", "ADDRESSES", OPTION_TEXT, AT(trusted_proxies), ENV("TRUSTED_PROXIES"),
      .help = "proxies, as 10.0.0.0/8,fd00::1, whose X-Forwarded-For says whom they ask for: that "
              "address counts wrong credentials, and is in the audit; from others the header is "
@@ -484,6 +488,9 @@ static struct err check(const struct settings *s, const struct options *o)
     struct err names = guard_check_names(s->allowed_hosts);
     if (names.code != ERR_OK)
         return err_make(ERR_USAGE, "--allowed-hosts: %s", names.msg);
+    struct err origins = cors_check_origins(s->allowed_origins);
+    if (origins.code != ERR_OK)
+        return err_make(ERR_USAGE, "--allowed-origins: %s", origins.msg);
     struct proxies proxies;
     struct err trusted = proxies_read(s->trusted_proxies, &proxies);
     if (trusted.code != ERR_OK)

@@ -101,6 +101,7 @@ struct settings {
     uint64_t min_free_space;
     span clock_jump_limit, lease_grace;
     bool insecure;
+    const char *allowed_origins;     /* "https://a.example,http://localhost:3000"; NULL: none */
     const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
     const char *trusted_proxies;     /* access/proxies.h; NULL: none */
     const char *identities;          /* NULL: only tokens */

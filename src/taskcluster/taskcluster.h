@@ -58,6 +58,9 @@ void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
  * bytes', which are shown in a sandbox. Who may read them is asked as ever. */
 bool taskcluster_opens_by_link(struct str path);
 
+/* Whether pages of origins that the operator has named may use the path: all of the front end. */
+bool taskcluster_opens_to_origins(struct str path);
+
 /* Messages of poll URLs since the start. */
 struct taskcluster_polled {
     uint64_t dequeued, deleted;

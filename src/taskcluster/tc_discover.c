@@ -153,6 +153,11 @@ static bool begins(struct str s, const char *with)
     return s.len > n && memcmp(s.at, with, n) == 0;
 }
 
+static bool is_below(struct str path, const char *folder)
+{
+    return begins(path, folder) && path.at[strlen(folder)] == '/';
+}
+
 static void get_schema(struct tc_call *c)
 {
     struct str path = tc_param(c, "path"), text;
@@ -180,6 +185,14 @@ static const struct tc_method roots[] = {
 static const char *const prefixes[] = {"/references", "/schemas", "/__version__", "/__heartbeat__",
                                        "/__lbheartbeat__"};
 _Static_assert(COUNT(roots) == TC_ROOTS && COUNT(prefixes) == TC_ROOTS, "a prefix each");
+
+bool taskcluster_opens_to_origins(struct str path)
+{
+    for (size_t i = 0; i < COUNT(prefixes); i++)
+        if (str_eq(path, str_from(prefixes[i])) || is_below(path, prefixes[i]))
+            return true;
+    return is_below(path, "/api");
+}
 
 #define ROOT(n)                                                                                    \
     static const struct route *root_##n(size_t i)                                                  \
