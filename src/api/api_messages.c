@@ -32,6 +32,9 @@ static struct job_event copy_event(struct arena *a, const struct job_event *ev)
     copy.worker = arena_copy(a, ev->worker);
     copy.reason = arena_copy(a, ev->reason);
     copy.culprit_evidence = arena_copy(a, ev->culprit_evidence);
+    copy.category = arena_copy(a, ev->category);
+    copy.subcategory = arena_copy(a, ev->subcategory);
+    copy.message = arena_copy(a, ev->message);
     copy.group = arena_copy(a, ev->group);
     copy.artifact = arena_copy(a, ev->artifact);
     copy.ruling.policy = arena_copy(a, ev->ruling.policy);

@@ -8,6 +8,7 @@
  * a restart knows which of the jobs that are due were announced as ready. */
 
 #include "base/must.h"
+#include "base/utf8.h"
 #include "core/engine_internal.h"
 #include "core/trace.h"
 
@@ -114,14 +115,30 @@ static void tell_group(struct engine *e, instant now, const struct job_event *ev
         engine_group_drop_if_empty(e, g);
 }
 
+static int32_t exit_code_of(const struct failure *f)
+{
+    int32_t code = f->exit_code;
+    for (size_t i = 0; i < f->container_count && code == 0; i++)
+        code = f->containers[i].exit_code;
+    return code;
+}
+
+static void tell_failure(struct job_event *ev, const struct failure *f)
+{
+    ev->culprit = f->culprit;
+    ev->culprit_evidence = f->culprit_evidence;
+    ev->category = f->category;
+    ev->subcategory = f->subcategory;
+    ev->message = (struct str){f->message.at, utf8_whole(f->message, EVENT_MESSAGE_MAX)};
+    ev->exit_code = exit_code_of(f);
+}
+
 void engine_changed(struct engine *e, instant now, const struct job_event *what)
 {
     struct job_event ev = *what;
     struct arena scratch = {0};
-    if (ev.ended) {
-        ev.culprit = ev.ended->failure.culprit;
-        ev.culprit_evidence = ev.ended->failure.culprit_evidence;
-    }
+    if (ev.ended)
+        tell_failure(&ev, &ev.ended->failure);
     ev.to = lifecycle_move(ev.from, ev.event);
     engine_total_move(e, ev.from, ev.removed ? STATUS_GONE : ev.to);
     if (ev.type.len == 0) {

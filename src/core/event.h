@@ -44,6 +44,8 @@ struct ruling {
 
 struct run;
 
+#define EVENT_MESSAGE_MAX 1024
+
 struct job_event {
     uint64_t number; /* from 1, without gaps, in the order in which changes became durable */
     instant at;
@@ -60,9 +62,12 @@ struct job_event {
                         * none. Not kept in the log */
     struct str worker; /* of the run */
     struct str reason; /* in words, or empty */
-    enum culprit culprit;        /* of the run that ended, if somebody is to blame */
-    struct str culprit_evidence; /* how that is known, a sentence */
-    struct ruling ruling;        /* of a failure */
+    enum culprit culprit;             /* of the run that ended, if somebody is to blame */
+    struct str culprit_evidence;      /* how that is known, a sentence */
+    struct str category, subcategory; /* of the failure of the run that ended, or empty */
+    struct str message;               /* likewise, at most EVENT_MESSAGE_MAX bytes of it */
+    int32_t exit_code;                /* of it, or of its first container that failed; 0: none */
+    struct ruling ruling;             /* of a failure */
     struct str group; /* that the event is about, or that its job is in; only the first is kept */
     int32_t priority; /* of the job from then on; negative: it is not known */
     int32_t old_priority; /* of a change of it. Kept only of that */

@@ -6,34 +6,33 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 7; see store/writer.h for the parts.
+/* The bytes of version 8; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
  *   EVENT   byte event, byte flags (FLAG_…), byte texts that are the same as in the event before
  *           (bit 0 queue, 1 type, 2 worker, 3 reason; 4 priority: the same as in the newest event
- *           that tells one, or it tells none; 5 traceparent; 6, of no text: a culprit follows),
- *           byte n: how many leading bytes the id
- *           shares with the one before, 16 - n bytes: the others, zigzag ms since the event
- *           before, those of queue, type, worker and reason that are not the same, as texts;
- *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
- *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit;
- *           if FLAG_DECIDER byte who decided about a failure (enum decider);
- *           of an event of a group text its name, of a change of its priority varint how many
- *           jobs; of a change of the priority varint the one before; of a beginning varint the ms
- *           to the end of the lease + 1, or 0; of what tells it varint how many runs had begun; of
- *           a file text its name; unless it is the same varint the priority; unless it is the
- *           same text the traceparent; at last byte culprit, text evidence against it
+ *           that tells one, or it tells none; 5 traceparent; 6, of no text: a culprit follows; 7
+ * likewise: a failure), byte n: how many leading bytes the id shares with the one before, 16 - n
+ * bytes: the others, zigzag ms since the event before, those of queue, type, worker and reason that
+ * are not the same, as texts; if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to
+ * ready_at; if FLAG_RULING text policy, zigzag rule, varint count, varint limit; if FLAG_DECIDER
+ * byte who decided about a failure (enum decider); of an event of a group text its name, of a
+ * change of its priority varint how many jobs; of a change of the priority varint the one before;
+ * of a beginning varint the ms to the end of the lease + 1, or 0; of what tells it varint how many
+ * runs had begun; of a file text its name; unless it is the same varint the priority; unless it is
+ * the same text the traceparent; at last byte culprit, text evidence against it, and of a failure
+ * text category, text subcategory, zigzag exit code, text message
  *
  * Version 1 has no FLAG_DECIDER, version 2 no events of groups, version 3 no changes of
  * priorities. Version 4 has no priority but that of a change, behind the one before, and nothing of
  * leases, numbers of runs, files, progress and changes of the priority of a group. Version 5 has no
- * traceparent, version 6 no culprit.
+ * traceparent, version 6 no culprit, version 7 no failure.
  *
  * Before the first event of a record all texts are empty and the id and the priority are 0. The
  * status after an event follows from the event and the status before. */
 
-#define VERSION 7
+#define VERSION 8
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
@@ -63,6 +62,7 @@ enum { TEXT_QUEUE, TEXT_TYPE, TEXT_WORKER, TEXT_REASON, TEXTS };
 #define SAME_PRIORITY (1u << TEXTS)
 #define SAME_TRACE    (2u << TEXTS)
 #define HAS_CULPRIT   (4u << TEXTS)
+#define HAS_FAILURE   (8u << TEXTS)
 
 /* --- keys --- */
 
@@ -124,7 +124,7 @@ static size_t room_for(const struct job_event *ev)
 {
     return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
            ev->ruling.policy.len + ev->group.len + ev->artifact.len + ev->traceparent.len +
-           ev->culprit_evidence.len;
+           ev->culprit_evidence.len + ev->category.len + ev->subcategory.len + ev->message.len;
 }
 
 static void write_id(struct writer *out, struct id id, struct id before)
@@ -162,6 +162,21 @@ static void write_culprit(struct writer *out, const struct job_event *ev)
     writer_text(out, ev->culprit_evidence);
 }
 
+static bool has_failure(const struct job_event *ev)
+{
+    return ev->category.len || ev->subcategory.len || ev->exit_code || ev->message.len;
+}
+
+static void write_failure(struct writer *out, const struct job_event *ev)
+{
+    if (!has_failure(ev))
+        return;
+    writer_text(out, ev->category);
+    writer_text(out, ev->subcategory);
+    writer_zigzag(out, ev->exit_code);
+    writer_text(out, ev->message);
+}
+
 static void write_rest(struct writer *out, const struct job_event *ev)
 {
     if (ev->run >= 0) {
@@ -192,7 +207,7 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
     size_t room = room_for(ev);
     struct writer out = writer_into(buf_room(&w->bytes, room), room);
     const struct str texts[TEXTS] = {ev->queue, ev->type, ev->worker, ev->reason};
-    unsigned same = ev->culprit ? HAS_CULPRIT : 0;
+    unsigned same = (ev->culprit ? HAS_CULPRIT : 0) | (has_failure(ev) ? HAS_FAILURE : 0);
     for (unsigned i = 0; i < TEXTS; i++)
         if (str_eq(texts[i], (struct str){w->bytes.at + w->texts[i].at, w->texts[i].len}))
             same |= 1u << i;
@@ -224,6 +239,7 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         w->trace.len = ev->traceparent.len;
     }
     write_culprit(&out, ev);
+    write_failure(&out, ev);
     must(out.len <= room_for(ev));
     w->bytes.len += out.len;
     w->count++;
@@ -432,10 +448,24 @@ static void read_culprit(struct reader *r, unsigned same, struct job_event *ev)
         reader_fault(r, "a culprit");
 }
 
+static void read_failure(struct reader *r, unsigned same, struct job_event *ev)
+{
+    ev->category = ev->subcategory = ev->message = (struct str){0};
+    ev->exit_code = 0;
+    if (!(same & HAS_FAILURE))
+        return;
+    ev->category = reader_text(r, "a category");
+    ev->subcategory = reader_text(r, "a subcategory");
+    ev->exit_code = reader_zigzag32(r, "an exit code");
+    ev->message = reader_text(r, "a message");
+    if (!has_failure(ev))
+        reader_fault(r, "a failure");
+}
+
 static unsigned known_same(unsigned version)
 {
     return SAME_TEXTS | (version >= 5 ? SAME_PRIORITY : 0) | (version >= 6 ? SAME_TRACE : 0) |
-           (version >= 7 ? HAS_CULPRIT : 0);
+           (version >= 7 ? HAS_CULPRIT : 0) | (version >= 8 ? HAS_FAILURE : 0);
 }
 
 /* The version from which on there are such events. */
@@ -468,6 +498,7 @@ static void read_event(struct reader *r, unsigned version, int32_t *priority, st
     read_priority(r, version, same, priority, ev);
     read_trace(r, version, same, ev);
     read_culprit(r, same, ev);
+    read_failure(r, same, ev);
 }
 
 struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_event *ev)

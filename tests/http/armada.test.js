@@ -390,6 +390,25 @@ application:
         assert.equal((await server.delete('/failure-categories/over')).status, 204);
     });
 
+    it('events_of_failures_carry_the_category_the_exit_code_and_the_message', async () => {
+        const { id } = await server.enqueue({ queue: 'told', retry_limit: 2 });
+        const long = '\u00e9'.repeat(600);
+        const events = async () => (await server.get(`/events?follow=false&since=0&job=${id}`)).text.trim().split('\n')
+            .map((line) => JSON.parse(line)).filter((e) => e.event === 'job_requeued' || e.event === 'job_dead')
+            .map(({ event, category, subcategory, exit_code, message, culprit }) =>
+                [event, category, subcategory, exit_code, message, culprit]);
+        await fail('told', { category: 'gpu', subcategory: 'lost', exit_code: 74, message: 'Xid 79', kill: false });
+        await server.request('PATCH', `/jobs/${id}`, { ready_at: null });
+        await fail('told', { message: long, kill: true,
+            containers: [{ name: 'a', exit_code: 0 }, { name: 'b', exit_code: 3 }] });
+        const expected = [['job_requeued', 'gpu', 'lost', 74, 'Xid 79', 'node'],
+            ['job_dead', undefined, undefined, 3, '\u00e9'.repeat(512), 'job']];
+        assert.deepEqual(await events(), expected);
+        await server.stop();
+        await server.start();
+        assert.deepEqual(await events(), expected);
+    });
+
     it('fail_fast_makes_the_first_failure_final_as_its_annotation_does', async () => {
         const spec = { retryLimit: 3, defaultAction: 'Retry' };
         await only('fast', spec, { annotations: { 'armadaproject.io/failFast': 'true' } });

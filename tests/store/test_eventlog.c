@@ -166,6 +166,10 @@ static void assert_event(const struct job_event *got, const struct job_event *wa
     assert_text(got->traceparent, want->traceparent);
     assert_int_equal(got->culprit, want->culprit);
     assert_text(got->culprit_evidence, want->culprit_evidence);
+    assert_text(got->category, want->category);
+    assert_text(got->subcategory, want->subcategory);
+    assert_text(got->message, want->message);
+    assert_int_equal(got->exit_code, want->exit_code);
     assert_text(got->ruling.policy, want->ruling.policy);
     assert_int_equal(got->ruling.by, want->ruling.by);
     assert_int_equal(got->ruling.limit, want->ruling.limit);
@@ -455,7 +459,7 @@ static void the_bytes_of_version_6_are_read_still(void **state)
     assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
 }
 
-static void the_bytes_of_version_7_stay(void **state)
+static void the_bytes_of_version_7_are_read_still(void **state)
 {
     (void)state;
     static const char golden[] =
@@ -471,9 +475,52 @@ static void the_bytes_of_version_7_stay(void **state)
         "\x6c\x6f\x67\x80\x80\x02\x00\x17\x06\x28\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
         "\x00\x00\x00\x00\x00\x00\x00\x0e\x00\x00\x00\x05\x67\x72\x6f\x75\x70\xac\x02\x05";
     struct job_event list[] = {enqueued(41, 0),   retried(42), resolved(43),           taken(44),
+                               reprioritized(45), left(46),    group_reprioritized(47)},
+                     ev;
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    bool more;
+    list[1].culprit = CULPRIT_NODE;
+    list[1].culprit_evidence = STR("n2:!");
+    list[3].traceparent = list[4].traceparent = STR(TRACE);
+    assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
+                     ERR_OK);
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+        assert_event(&ev, &list[i]);
+    }
+    /* It has no failure. */
+    char bytes[sizeof golden];
+    memcpy(bytes, golden, sizeof golden);
+    bytes[34] |= (char)0x80;
+    assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
+}
+
+static void the_bytes_of_version_8_stay(void **state)
+{
+    (void)state;
+    static const char golden[] =
+        "\x08\x81\xd0\x95\xff\xbc\x31\x07\xe8\x07\xf5\xd3\x95\xff\xbc\x31\x00\x00\x00\x00"
+        "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x0c\x06\x2c\x00\x01\x23\x45\x67"
+        "\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10\x00\x04\x6d\x61\x69\x6c\x04\x73"
+        "\x65\x6e\x64\x80\x80\x02\x04\xf3\xf3\x10\x0e\x02\x77\x31\x0c\x72\x65\x74\x72\x79"
+        "\x20\x32\x20\x6f\x66\x20\x33\x03\x02\xe0\xd4\x03\x05\x69\x6e\x66\x72\x61\x02\x02"
+        "\x03\x03\x04\x04\x6e\x32\x3a\x21\x03"
+        "gpu\x04"
+        "lost\x94\x01\x02no\x14\x05\x33\x10\x00\x00\x00\x05\x67\x72\x6f\x75\x70\x02"
+        "\x12\x1b\x10\x0d"
+        "\x02\x77\x31\x00\x01\xb1\x09\x37" TRACE "\x16\x02\x2b\x10\x00\x00\x80\x80\x02\x02"
+        "\x05\x18\x13\x0b\x10\x00\x02\x77\x31\x00\x00\x03\x0a\x70\x75\x62\x6c\x69\x63\x2f"
+        "\x6c\x6f\x67\x80\x80\x02\x00\x17\x06\x28\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+        "\x00\x00\x00\x00\x00\x00\x00\x0e\x00\x00\x00\x05\x67\x72\x6f\x75\x70\xac\x02\x05";
+    struct job_event list[] = {enqueued(41, 0),   retried(42), resolved(43),           taken(44),
                                reprioritized(45), left(46),    group_reprioritized(47)};
     list[1].culprit = CULPRIT_NODE;
     list[1].culprit_evidence = STR("n2:!");
+    list[1].category = STR("gpu");
+    list[1].subcategory = STR("lost");
+    list[1].exit_code = 74;
+    list[1].message = STR("no");
     list[3].traceparent = list[4].traceparent = STR(TRACE);
     struct batch b = {0};
     struct str value = write_all(&b, list, 7);
@@ -512,7 +559,7 @@ static void what_nobody_wrote_is_refused(void **state)
     char bytes[200];
     assert_in_range(value.len, 1, sizeof bytes - 1);
     memcpy(bytes, value.at, value.len);
-    bytes[0] = 8;
+    bytes[0] = 9;
     assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_VERSION);
     memcpy(bytes, value.at, value.len);
     bytes[32] = EVENT_SUCCEED; /* a job that does not exist cannot succeed */
@@ -547,7 +594,8 @@ int main(void)
         cmocka_unit_test(the_bytes_of_version_4_are_read_still),
         cmocka_unit_test(the_bytes_of_version_5_are_read_still),
         cmocka_unit_test(the_bytes_of_version_6_are_read_still),
-        cmocka_unit_test(the_bytes_of_version_7_stay),
+        cmocka_unit_test(the_bytes_of_version_7_are_read_still),
+        cmocka_unit_test(the_bytes_of_version_8_stay),
         cmocka_unit_test(a_record_cut_short_anywhere_is_corrupt),
         cmocka_unit_test(what_nobody_wrote_is_refused),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),
