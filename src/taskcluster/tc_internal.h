@@ -60,6 +60,7 @@ struct tc_method {
     const char *name;                /* "createTask" */
     const struct scope_expr *scopes; /* what it demands; NULL: nothing */
     bool early;                      /* the scopes need the parameters of the path only */
+    bool azure;                      /* its errors are Azure's (tc_azure.h) */
     bool held;                       /* it is about a run, for who holds that */
     const char *input;               /* the schema of its body; NULL: it has none */
     const char *output;              /* that of its answer; NULL: none */

@@ -7,6 +7,10 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
+/* Messages that a look passes at most: those of tasks past their deadlines are dropped bit by bit.
+ */
+#define PEEK_LOOKS 1000
+
 static struct str run_key(const struct tc_message *m)
 {
     return (struct str){m->run_key, m->run_key_len};
@@ -91,6 +95,22 @@ struct tc_message *tc_mailbox_visible(const struct tc_mailbox *b, instant now)
     if (!btree_first(&b->by_visible, &e) || (int64_t)e.major > now.ms)
         return NULL;
     return message_of(&e);
+}
+
+uint32_t tc_mailbox_peek(const struct tc_mailbox *b, instant now, struct tc_message *out,
+                         uint32_t most)
+{
+    struct btree_entry e;
+    uint32_t count = 0;
+    bool more = btree_first(&b->by_visible, &e);
+    for (int looks = 0; more && count < most && looks < PEEK_LOOKS; looks++) {
+        if ((int64_t)e.major > now.ms)
+            break;
+        if (message_of(&e)->expires.ms > now.ms)
+            out[count++] = *message_of(&e);
+        more = btree_after(&b->by_visible, e, &e);
+    }
+    return count;
 }
 
 void tc_mailbox_hand_out(struct tc_mailbox *b, struct tc_message *m, instant until,

@@ -72,6 +72,9 @@ void tc_message_name(struct tc_message *m, struct str task_id, uint32_t run);
 
 /* The message that has been visible for the longest, or NULL. */
 struct tc_message *tc_mailbox_visible(const struct tc_mailbox *b, instant now);
+/* Copies those that are visible, in that order, at most `most`; how many they are. */
+uint32_t tc_mailbox_peek(const struct tc_mailbox *b, instant now, struct tc_message *out,
+                         uint32_t most);
 /* Hands it out: invisible until then, counted, with that receipt. */
 void tc_mailbox_hand_out(struct tc_mailbox *b, struct tc_message *m, instant until,
                          uint64_t receipt);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "net/query.h"
+#include "taskcluster/tc_azure.h"
 #include "taskcluster/tc_handlers.h"
 #include "taskcluster/tc_mailbox.h"
 #include "taskcluster/tc_task.h"
@@ -92,12 +93,7 @@ void tc_poll_task_urls(struct tc_call *c)
 
 static void fail(struct tc_call *c, int status, const char *code, const char *words)
 {
-    struct buf *b = tc_body(c);
-    buf_print(b,
-              "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>%s</Code><Message>%s"
-              "</Message></Error>",
-              code, words);
-    http_reply(c->x, status, STR("application/xml"), buf_view(b), NULL);
+    tc_azure_fail(c, status, code, str_from(words));
 }
 
 static void write_date(struct buf *b, const char *name, instant t)
@@ -120,17 +116,20 @@ static void write_receipt(struct buf *b, uint64_t receipt)
     base64_write(b, (struct str){(const char *)bytes, sizeof bytes});
 }
 
-static void write_message(struct buf *b, const struct tc_message *m)
+/* Who only looks at it gets nothing to delete it by. */
+static void write_message(struct buf *b, const struct tc_message *m, bool peeked)
 {
     struct buf text = {0};
     buf_print(&text, "{\"taskId\":\"%.*s\",\"runId\":%u}", STR_ARG(tc_message_task(m)), m->run);
     buf_print(b, "<QueueMessage><MessageId>%.*s</MessageId>", STR_ARG(tc_message_id(m)));
     write_date(b, "InsertionTime", m->inserted);
     write_date(b, "ExpirationTime", m->expires);
-    buf_lit(b, "<PopReceipt>");
-    write_receipt(b, m->receipt);
-    buf_lit(b, "</PopReceipt>");
-    write_date(b, "TimeNextVisible", m->visible_at);
+    if (!peeked) {
+        buf_lit(b, "<PopReceipt>");
+        write_receipt(b, m->receipt);
+        buf_lit(b, "</PopReceipt>");
+        write_date(b, "TimeNextVisible", m->visible_at);
+    }
     buf_print(b, "<DequeueCount>%u</DequeueCount><MessageText>", m->count);
     base64_write(b, buf_view(&text));
     buf_lit(b, "</MessageText></QueueMessage>");
@@ -292,6 +291,7 @@ struct poll {
     struct str name, queue; /* of the mailbox, of the task queue */
     struct tc_mailbox *box;
     int level;
+    bool peeks;               /* and changes nothing */
     uint32_t wanted, timeout; /* seconds */
     int looks;
     struct tc_message
@@ -301,6 +301,9 @@ struct poll {
     void (*then)(struct poll *p); /* once the mailbox is loaded */
 };
 
+#define LIST_BEGIN "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList>"
+#define LIST_END   "</QueueMessagesList>"
+
 static void on_stored(void *ctx, const struct reply *r)
 {
     struct poll *p = ctx;
@@ -309,7 +312,7 @@ static void on_stored(void *ctx, const struct reply *r)
     if (r->err.code != ERR_OK)
         fail(c, 503, "ServerBusy", "The server is currently unable to receive requests.");
     else
-        http_reply(c->x, 200, STR("application/xml"), buf_view(&answer), NULL);
+        tc_azure_reply(c, 200, buf_view(&answer));
     buf_fini(&answer);
 }
 
@@ -321,6 +324,16 @@ static void warn_of(const struct tc_message *m)
                  STR_ARG(tc_message_task(m)), m->run, DEQUEUES_WARN);
 }
 
+static void finish_peek(struct poll *p)
+{
+    struct buf *b = &p->answer;
+    buf_lit(b, LIST_BEGIN);
+    for (uint32_t i = 0; i < p->count; i++)
+        write_message(b, &p->got[i], true);
+    buf_lit(b, LIST_END);
+    on_stored(p, &(struct reply){.err = err_none()});
+}
+
 /* The answer leaves when what it says is stored. While this poll was under way, for longer than its
  * messages were invisible, another one may have been given one of them: then the newer state is
  * stored, as nobody knows whether it is already. */
@@ -330,11 +343,15 @@ static void finish(struct poll *p)
     struct kv_change changes[MESSAGES_MAX];
     size_t changed = 0;
     struct buf *b = &p->answer;
-    buf_lit(b, "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList>");
+    if (p->peeks) {
+        finish_peek(p);
+        return;
+    }
+    buf_lit(b, LIST_BEGIN);
     for (uint32_t i = 0; i < p->count; i++) {
         const struct tc_message *m = &p->got[i];
         struct buf value = {0};
-        write_message(b, m);
+        write_message(b, m, false);
         warn_of(m);
         c->tc->polled.repeated += m->count == DEQUEUES_WARN + 1;
         const struct tc_message *newest = tc_mailbox_find(p->box, tc_message_id(m));
@@ -347,7 +364,7 @@ static void finish(struct poll *p)
                                .when = KV_ANY};
         buf_fini(&value);
     }
-    buf_lit(b, "</QueueMessagesList>");
+    buf_lit(b, LIST_END);
     c->tc->polled.dequeued += p->count;
     struct command cmd = {
         .kind = CMD_KV_PUT, .kv_put = {changes, changed}, .done = on_stored, .ctx = p};
@@ -384,7 +401,12 @@ static void add(struct poll *p, const struct job *job)
         return;
     make_id(&p->call->tc->rng, m.id);
     tc_message_name(&m, job->options.alias, job->state.runs);
-    take(p, tc_mailbox_add(p->box, &m));
+    m.receipt = rng_next(&p->call->tc->rng);
+    struct tc_message *own = tc_mailbox_add(p->box, &m);
+    if (p->peeks)
+        p->got[p->count++] = *own;
+    else
+        take(p, own);
 }
 
 static void look(struct poll *p);
@@ -436,7 +458,9 @@ static void gather(struct poll *p)
 {
     struct tc_message *m;
     tc_mailbox_expire(p->box, p->call->now, EXPIRE_SLICE);
-    while (p->count < p->wanted && (m = tc_mailbox_visible(p->box, p->call->now))) {
+    if (p->peeks)
+        p->count = tc_mailbox_peek(p->box, p->call->now, p->got, p->wanted);
+    while (!p->peeks && p->count < p->wanted && (m = tc_mailbox_visible(p->box, p->call->now))) {
         if (m->expires.ms <= p->call->now.ms)
             tc_mailbox_remove(p->box, m);
         else
@@ -498,7 +522,9 @@ static void open_loaded(struct poll *p, void (*then)(struct poll *p))
 void tc_poll_get(struct tc_call *c)
 {
     struct poll *p = ARENA_NEW(c->arena, struct poll);
+    struct str peeks;
     p->call = c;
+    p->peeks = tc_query_value(c, "peekonly", &peeks) && str_eq(peeks, STR("true"));
     p->wanted = 1;
     p->timeout = VISIBILITY_MS / 1000;
     if (!is_signed(c) || !read_number(c, "numofmessages", MESSAGES_MAX, &p->wanted) ||
@@ -517,7 +543,7 @@ static void on_deleted(void *ctx, const struct reply *r)
     if (r->err.code != ERR_OK)
         fail(c, 503, "ServerBusy", "The server is currently unable to receive requests.");
     else
-        http_reply(c->x, 204, (struct str){0}, (struct str){0}, NULL);
+        tc_azure_reply(c, 204, (struct str){0});
 }
 
 static bool receipt_fits(struct tc_call *c, const struct tc_message *m)

@@ -13,6 +13,7 @@
 #include "base/must.h"
 #include "base/rfc3339.h"
 #include "base/utf8.h"
+#include "taskcluster/tc_azure.h"
 #include "taskcluster/tc_internal.h"
 
 /* A larger body is not repeated in the answer to it. */
@@ -165,6 +166,11 @@ static void write_error(struct buf *b, const struct tc_call *c, enum tc_code cod
 static void fail(struct tc_call *c, enum tc_code code, struct str message, const char *extra)
 {
     struct buf *b = tc_body(c);
+    if (c->method->azure) {
+        tc_azure_fail(c, codes[code].status, tc_azure_code(codes[code].status),
+                      (struct str){message.at, utf8_check(message)});
+        return;
+    }
     write_error(b, c, code, message);
     http_reply(c->x, codes[code].status, STR("application/json; charset=utf-8"), buf_view(b),
                extra);

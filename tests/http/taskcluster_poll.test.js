@@ -202,6 +202,59 @@ describe('poll URLs', () => {
         }
     });
 
+    it('show_messages_to_who_only_looks', async () => {
+        const task = definition(), queue = await server.queue();
+        const ids = [await slugid(), await slugid(), await slugid()];
+        for (const id of ids)
+            await queue.createTask(id, task);
+        const { queues } = await urls(task);
+        const { signedPollUrl, signedDeleteUrl } = queues[6];
+        const look = (more = '') => messages(signedPollUrl, `&peekonly=true${more}`);
+        const seen = await look('&numofmessages=2');
+        assert.deepEqual(seen.map((m) => [m.text.taskId, m.DequeueCount, m.PopReceipt, m.TimeNextVisible]),
+            ids.slice(0, 2).map((id) => [id, '0', undefined, undefined]));
+        assert.deepEqual(await look('&numofmessages=2'), seen, 'as often as it looks');
+        assert.equal((await look('&numofmessages=32')).length, 3);
+        const got = await messages(signedPollUrl, '&numofmessages=2&peekonly=false');
+        assert.deepEqual(got.map((m) => [m.MessageId, m.text.taskId, m.DequeueCount]),
+            seen.map((m) => [m.MessageId, m.text.taskId, '1']));
+        assert.deepEqual((await look('&numofmessages=32')).map((m) => m.text.taskId), [ids[2]]);
+        assert.equal((await remove(signedDeleteUrl, got[0])).status, 204);
+        const [last] = await messages(signedPollUrl, '&numofmessages=32');
+        assert.equal(last.text.taskId, ids[2]);
+        assert.deepEqual(await look(), []);
+        assert.equal((await get(signedPollUrl, '&peekonly=yes')).status, 400);
+    });
+
+    it('answer_with_the_headers_and_errors_of_azure', async () => {
+        const task = definition(), queue = await server.queue();
+        await queue.createTask(await slugid(), task);
+        const { queues: queues7 } = await urls(task);
+        const { signedPollUrl, signedDeleteUrl } = queues7[6];
+        const found = await get(signedPollUrl);
+        const ids = new Set([found.headers.get('x-ms-request-id')]);
+        assert.equal(found.headers.get('x-ms-error-code'), null);
+        const xml = [[get(signedPollUrl, '&numofmessages=99'), 400, 'OutOfRangeQueryParameterValue'],
+            [get(signedPollUrl, '&strange%3Cb%3E%26=1'), 400, 'InvalidQueryParameterValue'],
+            [get(signedPollUrl.replace('/6/messages', '/9/messages')), 404, 'QueueNotFound'],
+            [get(signedPollUrl.replace(/sig=[^&]*/, 'sig=x')), 403, 'AuthenticationFailed'],
+            [get(signedPollUrl.replace('/azure/', '/azure/a.b')), 400, 'InvalidQueryParameterValue'],
+            [remove(signedDeleteUrl, { MessageId: 'none', PopReceipt: 'x' }), 404, 'MessageNotFound']];
+        for (const [call, status, code] of xml) {
+            const res = await call;
+            assert.equal(res.status, status, code);
+            assert.equal(res.headers.get('x-ms-error-code'), code);
+            assert.match(res.headers.get('content-type'), /application\/xml/);
+            assert.equal(res.headers.get('x-ms-version'), '2014-02-14');
+            assert.ok(res.text.startsWith(`<?xml version="1.0" encoding="utf-8"?><Error><Code>${code}</Code><Message>`));
+            assert.ok(!res.text.includes('<b>'));
+            ids.add(res.headers.get('x-ms-request-id'));
+        }
+        assert.equal(ids.size, 1 + xml.length);
+        for (const id of ids)
+            assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    });
+
     it('refuse_numbers_out_of_range', async () => {
         const { queues: [{ signedPollUrl }] } = await urls(definition());
         for (const n of ['0', '33', 'x', ''])

@@ -51,6 +51,29 @@ static void the_one_that_is_visible_for_the_longest_comes_first(void **state)
     tc_mailbox_fini(&b);
 }
 
+static void a_look_changes_nothing(void **state)
+{
+    (void)state;
+    struct tc_mailbox b = {0};
+    struct tc_message m = message("a", 0, T0 + 1000000), seen[3];
+    struct tc_message *first = tc_mailbox_add(&b, &m);
+    m = message("b", 1, T0 + 5);
+    tc_mailbox_add(&b, &m);
+    m = message("c", 2, T0 + 1000000);
+    tc_mailbox_add(&b, &m);
+    assert_int_equal(tc_mailbox_peek(&b, (instant){T0}, seen, 2), 2);
+    assert_true(seen[0].run == 0 && seen[1].run == 1 && seen[0].count == 0);
+    assert_int_equal(tc_mailbox_peek(&b, (instant){T0}, seen, 3), 3);
+    assert_int_equal(tc_mailbox_peek(&b, (instant){T0 + 5}, seen, 3), 2); /* b's task is over */
+    assert_int_equal(seen[1].run, 2);
+    tc_mailbox_hand_out(&b, first, (instant){T0 + 100}, 1);
+    assert_int_equal(tc_mailbox_peek(&b, (instant){T0 + 99}, seen, 3), 1);
+    assert_int_equal(seen[0].run, 2);
+    assert_int_equal(tc_mailbox_peek(&b, (instant){T0 + 100}, seen, 3), 2);
+    tc_mailbox_fini(&b);
+    assert_int_equal(tc_mailbox_peek(&b, (instant){T0}, seen, 3), 0);
+}
+
 static void a_run_whose_message_is_buried_gets_no_other(void **state)
 {
     (void)state;
@@ -142,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_is_invisible_until_its_time_is_over),
         cmocka_unit_test(the_one_that_is_visible_for_the_longest_comes_first),
+        cmocka_unit_test(a_look_changes_nothing),
         cmocka_unit_test(a_run_whose_message_is_buried_gets_no_other),
         cmocka_unit_test(messages_end_with_their_tasks),
         cmocka_unit_test(any_use_agrees_with_a_list),
