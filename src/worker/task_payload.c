@@ -350,12 +350,17 @@ static struct err read_artifacts(struct reader *r)
 
 /* --- onExitStatus --- */
 
+/* Those of Windows have 32 bits, and a payload may name them for all of its workers; here no
+ * command ends so. */
+#define EXIT_CODE_MAX UINT32_MAX
+
 static struct err read_exit(struct reader *r, void *to)
 {
     int64_t code;
     (void)to;
-    READ(json_read_int(&r->json, 1, 255, &code));
-    r->out->retry_exit[code / 8] |= (uint8_t)(1 << (code % 8));
+    READ(json_read_int(&r->json, 1, EXIT_CODE_MAX, &code));
+    if (code <= UINT8_MAX)
+        r->out->retry_exit[code / 8] |= (uint8_t)(1 << (code % 8));
     return err_none();
 }
 
@@ -363,7 +368,7 @@ static struct err read_exit_of_cache(struct reader *r, void *to)
 {
     int64_t code;
     (void)to;
-    READ(json_read_int(&r->json, 0, 255, &code));
+    READ(json_read_int(&r->json, 0, EXIT_CODE_MAX, &code));
     return err_none();
 }
 
@@ -404,13 +409,17 @@ static struct err refuse_group(struct reader *r, void *to)
                      "generic-worker itself");
 }
 
+/* What generic-worker names it by default: a payload that spells that out asks for nothing. */
+#define BACKING_LOG "public/logs/live_backing.log"
+
 static struct err read_log_name(struct reader *r, struct str key, void *to)
 {
     char *text;
-    (void)key;
     (void)to;
     TRY(read_text(r, &text));
     if (!text[0] || strcmp(text, TASK_LOG_NAME) == 0)
+        return err_none();
+    if (str_eq(key, STR("backing")) && strcmp(text, BACKING_LOG) == 0)
         return err_none();
     return refuse(r, "the log of this worker's tasks is " TASK_LOG_NAME);
 }

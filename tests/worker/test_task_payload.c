@@ -49,7 +49,7 @@ static void everything_else_may_be_given_too(void **state)
     struct task_payload p;
     struct err e =
         read_text("{\"command\":[\"x\"],\"maxRunTime\":1e3,\"env\":{\"A\":\"1\",\"B\":\"\"},"
-                  "\"onExitStatus\":{\"retry\":[1,255]},\"artifacts\":["
+                  "\"onExitStatus\":{\"retry\":[1,255,1073807364]},\"artifacts\":["
                   "{\"type\":\"file\",\"path\":\"./a//b\"},"
                   "{\"type\":\"directory\",\"path\":\".\",\"name\":\"all\",\"optional\":true,"
                   "\"contentType\":\"text/x\",\"expires\":\"2030-06-01T00:00:00Z\"}]}",
@@ -79,7 +79,8 @@ static void what_asks_for_nothing_may_be_there(void **state)
         "{\"command\":[\"x\"],\"maxRunTime\":1,\"features\":{\"liveLog\":true,\"chainOfTrust\":"
         "false,"
         "\"interactive\":null},\"mounts\":[],\"osGroups\":[],\"logs\":{\"live\":"
-        "\"public/logs/live.log\",\"backing\":\"\"},\"supersederUrl\":\"https://x\","
+        "\"public/logs/live.log\",\"backing\":\"public/logs/"
+        "live_backing.log\"},\"supersederUrl\":\"https://x\","
         "\"artifacts\":[{\"path\":\"a\",\"contentEncoding\":\"gzip\"}],"
         "\"onExitStatus\":{\"purgeCaches\":[0,125]}}";
     struct arena a = {0};
@@ -159,7 +160,9 @@ static void faults_say_where_they_are(void **state)
         {"{\"artifacts\":[{\"path\":\"a\",\"zip\":true}]}",
          "payload.artifacts[0].zip: this worker"},
         {"{\"onExitStatus\":{\"retry\":[0]}}", "payload.onExitStatus.retry[0]: "},
-        {"{\"onExitStatus\":{\"retry\":[256]}}", "payload.onExitStatus.retry[0]: "},
+        {"{\"onExitStatus\":{\"retry\":[4294967296]}}", "payload.onExitStatus.retry[0]: "},
+        {"{\"logs\":{\"live\":\"public/logs/live_backing.log\"}}", "payload.logs.live: "},
+        {"{\"logs\":{\"backing\":\"public/l.log\"}}", "payload.logs.backing: "},
         {"{\"onExitStatus\":{\"purge\":[]}}", "payload.onExitStatus.purge: this worker"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
