@@ -340,6 +340,8 @@ void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *i
 size_t ledger_setting_asked(struct ledger *l, const struct msetting *setting, instant now);
 void ledger_setting_acked(struct ledger *l, size_t setting);
 void ledger_settings_lost(struct ledger *l);
+/* Whether the job died of that run, since its retry would have begun after the deadline. */
+bool ledger_is_too_late(const struct mjob *m, const struct run *run);
 void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs);
 /* Consecutive runs that lost their worker: up to the limit, and no more. */

@@ -73,6 +73,8 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
     instant grace_end = instant_add(e->at, e->grace);
     if (e->kill)
         return !retry;
+    if (ledger_is_too_late(m, run))
+        return true; /* judged elsewhere */
     if (retry && e->grace.ms &&
         (run->grace_end.ms != grace_end.ms || run->retry_at.ms < grace_end.ms))
         return false;
@@ -287,6 +289,7 @@ static void check_counted(const struct mjob *m, const struct run *last, const st
 {
     bool expected = s->resolution == RESOLUTION_CANCELED || s->resolution == RESOLUTION_DEADLINE;
     bool there = last && (last->outcome == OUTCOME_CANCELED || last->outcome == OUTCOME_DEADLINE);
+    there |= last && ledger_is_too_late(m, last);
     PROMISE(!m->pending_runs || !expected || there, "VALUE",
             "job %lu ended without a run that says so", m->serial);
 }
@@ -369,7 +372,8 @@ static enum status status_after(const struct mjob *m, const struct run *last,
         return STATUS_DEAD;
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
         return STATUS_DEAD; /* whether somebody canceled it is judged elsewhere */
-    if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEADLINE)
+    if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEADLINE &&
+        !(last && ledger_is_too_late(m, last)))
         return m->deadline.ms && m->deadline.ms <= now.ms ? STATUS_DEAD : STATUS_READY;
 
     if (last && last->outcome == OUTCOME_RUNNING)

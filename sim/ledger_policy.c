@@ -289,9 +289,21 @@ static bool is_right(const struct ledger *l, const struct mjob *m, const struct 
     return is_asked(run) ? allows(s, used, 0) : is_by_policy(l, m, s, used, run);
 }
 
+bool ledger_is_too_late(const struct mjob *m, const struct run *run)
+{
+    return m->deadline.ms && !instant_is_set(run->retry_at) &&
+           has_words(run, "and the job's deadline is ");
+}
+
 static void check_verdict(const struct ledger *l, const struct mjob *m, const struct run *run,
                           const struct counts *used)
 {
+    bool late = instant_is_set(run->retry_at) && run->retry_at.ms > run->ended_at.ms &&
+                m->deadline.ms && run->retry_at.ms >= m->deadline.ms;
+    PROMISE(!late, "DEADLINE", "job %lu: run %u is to be retried after the deadline", m->serial,
+            run->index);
+    if (ledger_is_too_late(m, run))
+        return;
     for (size_t i = 0; i < l->setting_count; i++)
         if (may_be_in_force(l, i, run->ended_at) && is_right(l, m, &l->settings_seen[i], used, run))
             return;

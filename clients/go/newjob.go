@@ -25,6 +25,7 @@ type NewJob struct {
 	DependsOn      []any // ids, and in bulk places of earlier jobs
 	ConcurrencyKey string
 	MaxRun         time.Duration // how long one run may take; any time if 0
+	RetryFor       time.Duration // how long after its first failure a retry may begin; any time if 0
 	Group          string
 	RetryPolicies  []string
 	Traceparent    string // the trace that it belongs to
@@ -60,6 +61,9 @@ func (j NewJob) MarshalJSON() ([]byte, error) {
 	}
 	if j.MaxRun != 0 {
 		all["max_run_ms"] = j.MaxRun.Milliseconds()
+	}
+	if j.RetryFor != 0 {
+		all["retry_for_ms"] = j.RetryFor.Milliseconds()
 	}
 	if j.RetryLimit != nil {
 		all["retry_limit"] = *j.RetryLimit

@@ -357,6 +357,8 @@ static const struct field job_table[] = {
      "integer 1..: once ended it is kept until then, milliseconds since 1970 (UTC)"},
     {"max_run_ms", false, api_field_max_run, SPEC(options.max_run), true,
      "integer 1..: how long one run may take"},
+    {"retry_for_ms", false, api_field_max_run, SPEC(options.retry_for), true,
+     "integer 1..: how long after the first failure a retry may begin"},
     {"when_no_policy", false, read_when_no_policy, SPEC(options.when_no_policy), true,
      "string (default|fail): what becomes of a failure that no retry policy decides about"},
     {"group", false, api_field_name, SPEC(options.group), true,

@@ -78,6 +78,16 @@ static struct err patch_max_run(struct json_cursor *c, struct arena *a, void *ou
     return clear ? err_none() : api_field_max_run(c, a, &p->max_run);
 }
 
+static struct err patch_retry_for(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_RETRY_FOR;
+    p->retry_for = 0;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : api_field_max_run(c, a, &p->retry_for);
+}
+
 static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
 {
     struct patch_fields *f = out;
@@ -136,6 +146,7 @@ static const struct field patch_table[] = {
     {"backoff", false, patch_backoff, 0, .doc = "Backoff?"},
     {"retention", false, patch_retention, 0, .doc = "PatchedRetention?"},
     {"max_run_ms", false, patch_max_run, 0, .doc = "integer 1..?"},
+    {"retry_for_ms", false, patch_retry_for, 0, .doc = "integer 1..?"},
 };
 const struct api_body api_patch_body = {API_FIELDS(patch_table)};
 

@@ -74,7 +74,7 @@ static const struct option_def delete_options[] = {
 static const struct option_def patch_options[] = {
     {"set", "JSON", OPTION_TEXT, AT(set),
      .help = "what to change: queue, priority, ready_at, retry_limit, backoff, retention, "
-             "max_run_ms; null resets to the server's default"},
+             "max_run_ms, retry_for_ms; null resets to the server's default"},
     MANY_OPTIONS,
     CLIENT_OPTIONS_IN(struct change_args, CLIENT_LIST_FORMATS),
     {0},

@@ -55,6 +55,8 @@ static const struct option_def options[] = {
     {"deadline", "TIME", OPTION_TEXT, AT(deadline),
      .help = "the job is dead if it has not ended by then: a duration, as 2h, or a time, as "
              "2030-01-31T09:00:00Z"},
+    {"retry-for", "DURATION", OPTION_SPAN, AT(retry_for),
+     .help = "how long after its first failure a retry may begin, whatever --retry-limit leaves"},
     {"max-run", "DURATION", OPTION_SPAN, AT(max_run),
      .help = "how long one run may take: then it has failed, whatever its worker says"},
     {"group", "NAME", OPTION_TEXT, AT(group),

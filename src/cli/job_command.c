@@ -55,6 +55,11 @@ static void write_overrides(struct buf *out, struct str job)
         duration_write(out, (span){keep});
         buf_byte(out, '\n');
     }
+    if (view_int(job, "retry_for_ms", &keep)) {
+        buf_lit(out, "retry for  ");
+        duration_write(out, (span){keep});
+        buf_lit(out, " after its first failure\n");
+    }
     if (view_int(retention, "completed_ms", &keep)) {
         buf_lit(out, "kept       ");
         duration_write(out, (span){keep});

@@ -35,6 +35,7 @@ static const char *const keys[NEWJOB_FIELDS] = {
     "group",
     "group_owner",
     "max_run_ms",
+    "retry_for_ms",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -307,6 +308,9 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_name(&d->member[NEWJOB_GROUP_OWNER], "group_owner", args->group_owner));
     if (OPTION_GIVEN(o, struct enqueue_args, max_run))
         buf_print(&d->member[NEWJOB_MAX_RUN], "\"max_run_ms\":%lld", (long long)args->max_run.ms);
+    if (OPTION_GIVEN(o, struct enqueue_args, retry_for))
+        buf_print(&d->member[NEWJOB_RETRY_FOR], "\"retry_for_ms\":%lld",
+                  (long long)args->retry_for.ms);
     TRY(set_policies(&d->member[NEWJOB_RETRY_POLICIES], args->retry_policies));
     TRY(set_depends(d, args, o));
     return set_batch(&d->member[NEWJOB_BATCH], args);

@@ -17,7 +17,7 @@ struct enqueue_args {
     const char *at;
     int64_t priority, retry_limit;
     const char *backoff;
-    span retain_completed, retain_dead, max_run;
+    span retain_completed, retain_dead, max_run, retry_for;
     const char *unique_key;
     const char *idempotency_key;
     int unique_while; /* index into queued|active|exists */
@@ -64,6 +64,7 @@ enum newjob_field {
     NEWJOB_GROUP,
     NEWJOB_GROUP_OWNER,
     NEWJOB_MAX_RUN,
+    NEWJOB_RETRY_FOR,
     NEWJOB_FIELDS
 };
 

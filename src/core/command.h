@@ -232,6 +232,7 @@ enum patch_field {
     PATCH_DEAD = 64,
     PATCH_FREE = 128, /* it no longer waits for jobs */
     PATCH_MAX_RUN = 256,
+    PATCH_RETRY_FOR = 512,
 };
 
 struct patch {
@@ -242,7 +243,7 @@ struct patch {
     int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
-    uint64_t max_run; /* ms; 0: any time */
+    uint64_t max_run, retry_for; /* ms; 0: any time */
 };
 
 struct runs_command {

@@ -11,7 +11,8 @@
 
 /* Those fields that lie in the job's first record. */
 #define PATCH_FIRST                                                                                \
-    (PATCH_QUEUE | PATCH_RETRY_LIMIT | PATCH_BACKOFF | PATCH_COMPLETED | PATCH_DEAD | PATCH_MAX_RUN)
+    (PATCH_QUEUE | PATCH_RETRY_LIMIT | PATCH_BACKOFF | PATCH_COMPLETED | PATCH_DEAD |              \
+     PATCH_MAX_RUN | PATCH_RETRY_FOR)
 
 static void apply(const struct patch *p, instant now, struct job *job)
 {
@@ -33,6 +34,8 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->dead_retention = p->dead_retention;
     if (p->set & PATCH_MAX_RUN)
         job->options.max_run = p->max_run;
+    if (p->set & PATCH_RETRY_FOR)
+        job->options.retry_for = p->retry_for;
 }
 
 /* Its status, which stays, is `from`; l is its run that is under way, or NULL. */

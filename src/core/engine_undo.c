@@ -295,6 +295,7 @@ static bool is_as_patched(unsigned set, const struct job *job, const struct job 
         (set & PATCH_READY_AT && s->ready_at.ms != t->ready_at.ms) ||
         (set & PATCH_RETRY_LIMIT && job->retry_limit != became->retry_limit) ||
         (set & PATCH_MAX_RUN && job->options.max_run != became->options.max_run) ||
+        (set & PATCH_RETRY_FOR && job->options.retry_for != became->options.retry_for) ||
         (set & PATCH_BACKOFF && !same_curve(&job->backoff, &became->backoff)) ||
         (set & PATCH_COMPLETED && job->completed_retention.ms != became->completed_retention.ms) ||
         (set & PATCH_DEAD && job->dead_retention.ms != became->dead_retention.ms));
@@ -327,7 +328,8 @@ static struct err unpatch(struct engine *e, instant now, const struct undo_entry
                                .backoff = was->backoff,
                                .completed_retention = was->completed_retention,
                                .dead_retention = was->dead_retention,
-                               .max_run = was->options.max_run};
+                               .max_run = was->options.max_run,
+                               .retry_for = was->options.retry_for};
     struct job after;
     bool runs = job->state.status == STATUS_IN_FLIGHT;
     bool ran = was->state.status == STATUS_IN_FLIGHT && was->state.runs == job->state.runs;

@@ -29,6 +29,7 @@ enum decider {
     DECIDER_CULPRIT,     /* it was not the job's fault, and has not happened too often */
     DECIDER_RETRY_FOR,   /* the time for retries, which began with the first failure, is over */
     DECIDER_FAIL_FAST,   /* the job says that its first failure is final */
+    DECIDER_DEADLINE,    /* the retry would begin after the job's deadline */
     DECIDER_COUNT
 };
 

@@ -104,6 +104,8 @@ struct job_options {
     uint64_t maker;             /* who may have only so many, and made it; or 0
                                    (core/engine_makers.h) */
     uint64_t max_run;           /* ms that a run of it may take, or 0 (core/engine_overtime.c) */
+    uint64_t retry_for;         /* ms after its first failure in which retries may begin, or 0
+                                   (core/verdict.h) */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/must.h"
+#include "base/rfc3339.h"
 #include "base/quantity.h"
 #include "core/culprit_ledger.h"
 #include "core/job_fields.h"
@@ -37,6 +38,7 @@ const char *verdict_decider_name(enum decider d)
         [DECIDER_CULPRIT] = "culprit",
         [DECIDER_RETRY_FOR] = "retry_for",
         [DECIDER_FAIL_FAST] = "fail_fast",
+        [DECIDER_DEADLINE] = "deadline",
     };
     must(d < DECIDER_COUNT);
     return names[d];
@@ -346,7 +348,7 @@ static void keep_ledger(const struct verdict_request *r, struct had *h, struct a
     v->extras.culprit_counts = culprit_ledger_write(&h->ledger, a);
 }
 
-/* --- retryFor --- */
+/* --- until when --- */
 
 /* How long whoever granted the retry retries; 0: for any time. */
 static span retry_for_of(const struct verdict *v, const struct verdict_rules *rules)
@@ -359,19 +361,34 @@ static span retry_for_of(const struct verdict *v, const struct verdict_rules *ru
     return (span){0};
 }
 
-static void say_whose_time(struct buf *b, const struct verdict *v, span most)
+/* How long retries go on, and whether the job says so or who granted the retry. */
+struct retry_time {
+    span most; /* 0: for any time */
+    bool own;
+};
+
+static struct retry_time shorter_time(span granted, const struct job *job)
 {
-    if (v->ruling.rule >= 0)
+    int64_t own = (int64_t)job->options.retry_for;
+    bool is_own = own && (!granted.ms || own < granted.ms);
+    return (struct retry_time){is_own ? (span){own} : granted, is_own};
+}
+
+static void say_whose_time(struct buf *b, const struct verdict *v, struct retry_time time)
+{
+    if (time.own)
+        buf_lit(b, "the job, by its retry_for_ms,");
+    else if (v->ruling.rule >= 0)
         buf_print(b, "rule %d of policy %.*s", v->ruling.rule + 1, STR_ARG(v->ruling.policy));
     else
         buf_print(b, "the default of policy %.*s", STR_ARG(v->ruling.policy));
     buf_lit(b, " retries for no longer than ");
-    duration_write(b, most);
+    duration_write(b, time.most);
 }
 
 /* The time for retries, which began `since`, ends before the one at `at` would begin. */
-static void say_too_late(struct buf *b, const struct verdict *v, span most, instant since,
-                         instant now, instant at)
+static void say_too_late(struct buf *b, const struct verdict *v, struct retry_time time,
+                         instant since, instant now, instant at)
 {
     bool failed_before = since.ms < now.ms;
     buf_lit(b, "dead: ");
@@ -385,13 +402,13 @@ static void say_too_late(struct buf *b, const struct verdict *v, span most, inst
     if (at.ms > now.ms)
         duration_write(b, instant_diff(at, now));
     buf_lit(b, "; ");
-    say_whose_time(b, v, most);
+    say_whose_time(b, v, time);
     buf_byte(b, '\0');
 }
 
 /* Nothing of the retry is kept. */
-static void refuse(struct verdict *v, const struct verdict_request *r, const char *why,
-                   struct arena *a)
+static void refuse(struct verdict *v, const struct verdict_request *r, enum decider by,
+                   const char *why, struct arena *a)
 {
     v->retry = false;
     v->at = INSTANT_NONE;
@@ -401,18 +418,26 @@ static void refuse(struct verdict *v, const struct verdict_request *r, const cha
     v->extras.avoid_until = (instant){0};
     v->extras.granted = 0;
     v->ruling.count -= v->ruling.count > 0;
-    v->ruling.by = DECIDER_RETRY_FOR;
+    v->ruling.by = by;
     v->reason[0] = '\0';
     add_words(v->reason, why);
+}
+
+/* What the job itself says is no decision of a policy. */
+static void disown(struct verdict *v)
+{
+    enum decider by = v->ruling.by;
+    v->ruling = RULING_NONE;
+    v->ruling.by = by;
 }
 
 static void limit_time(const struct verdict_request *r, const struct verdict_rules *rules,
                        instant now, span grace, struct arena *a, struct verdict *v)
 {
     const struct job_state *s = &r->job->state;
-    span most = retry_for_of(v, rules);
+    span granted = retry_for_of(v, rules);
     bool others = v->ruling.by == DECIDER_CULPRIT ||
-                  (v->extras.granted && !most.ms && is_others_fault(r, rules));
+                  (v->extras.granted && !granted.ms && is_others_fault(r, rules));
     instant *since = &v->extras.first_failed_at;
     if (s->attempts == s->forgiven)
         *since = (instant){0};
@@ -420,12 +445,37 @@ static void limit_time(const struct verdict_request *r, const struct verdict_rul
         return;
     if (!since->ms)
         *since = now;
+    struct retry_time time = {granted};
+    if (v->ruling.by != DECIDER_RETRY_AT && !(granted.ms && is_others_fault(r, rules)))
+        time = shorter_time(granted, r->job);
     instant at = instant_max(v->at, instant_add(now, grace));
-    if (!most.ms || instant_diff(at, *since).ms <= most.ms)
+    if (!time.most.ms || instant_diff(at, *since).ms <= time.most.ms)
         return;
     struct buf why = {0};
-    say_too_late(&why, v, most, *since, now, at);
-    refuse(v, r, why.at, a);
+    say_too_late(&why, v, time, *since, now, at);
+    refuse(v, r, DECIDER_RETRY_FOR, why.at, a);
+    if (time.own)
+        disown(v);
+    buf_fini(&why);
+}
+
+/* Waiting for a retry that cannot be would hide from the job's author that it has failed. A retry
+ * at once is left to the deadline itself. */
+static void limit_deadline(const struct verdict_request *r, instant now, span grace,
+                           struct arena *a, struct verdict *v)
+{
+    instant end = r->job->options.deadline, at = instant_max(v->at, instant_add(now, grace));
+    if (!v->retry || !end.ms || at.ms <= now.ms || at.ms < end.ms)
+        return;
+    struct buf why = {0};
+    buf_lit(&why, "dead: the retry would begin at ");
+    rfc3339_write(&why, at);
+    buf_lit(&why, ", and the job's deadline is ");
+    rfc3339_write(&why, end);
+    buf_byte(&why, '\0');
+    refuse(v, r, DECIDER_DEADLINE, why.at, a);
+    disown(v);
+    v->resolution = RESOLUTION_DEADLINE;
     buf_fini(&why);
 }
 
@@ -554,6 +604,7 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
         decide_by_limits(r, rules, &had, now, rng, &v);
     span grace = grace_of(r, rules);
     limit_time(r, rules, now, grace, a, &v);
+    limit_deadline(r, now, grace, a, &v);
     keep_ledger(r, &had, a, &v);
     if (v.resolution == RESOLUTION_FAILED)
         v.resolution = job_outcome_resolution(r->outcome);

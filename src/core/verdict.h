@@ -14,7 +14,9 @@
  * retries go on (retryFor): one that would begin later than that is not made, and the job is dead
  * at once. The time counts from the job's first failure since it was enqueued or brought back by
  * hand; a failure of others does not start it, unless the rule that retries the job says how long.
- * A free retry and one at a time that the worker named are not limited by it. */
+ * A free retry and one at a time that the worker named are not limited by it. The job may say so as
+ * well (retry_for): the shorter of the two counts, and nothing of others' faults. A retry that
+ * would begin only after the job's deadline is not made either. */
 
 #include "base/arena.h"
 #include "base/rng.h"

@@ -33,6 +33,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ('', 'deadline', 'integer', 1, 281474976710656, NULL, NULL, false),
         ('', 'retain_until', 'integer', 1, 281474976710656, NULL, NULL, false),
         ('', 'max_run_ms', 'integer', 1, 281474976710656, NULL, NULL, false),
+        ('', 'retry_for_ms', 'integer', 1, 281474976710656, NULL, NULL, false),
         ('', 'unique_key', 'string', 1, 1024, NULL, NULL, false),
         ('', 'unique_while', 'string', 0, 255, ARRAY['queued', 'active', 'exists'], NULL, false),
         ('', 'concurrency_key', 'string', 1, 255, NULL, NULL, false),

@@ -53,7 +53,8 @@ _Static_assert(EVENT_DUE == 0 && EVENT_POSTPONE == 1 && EVENT_TAKE == 2 && EVENT
 _Static_assert(DECIDER_NONE == 0 && DECIDER_KILL == 1 && DECIDER_RETRY_AT == 2 &&
                    DECIDER_RULE == 3 && DECIDER_NO_RULE == 4 && DECIDER_RULE_LIMIT == 5 &&
                    DECIDER_NO_POLICY == 6 && DECIDER_RETRY_LIMIT == 7 && DECIDER_GLOBAL_MAX == 8 &&
-                   DECIDER_CULPRIT == 9 && DECIDER_RETRY_FOR == 10 && DECIDER_FAIL_FAST == 11,
+                   DECIDER_CULPRIT == 9 && DECIDER_RETRY_FOR == 10 && DECIDER_FAIL_FAST == 11 &&
+                   DECIDER_DEADLINE == 12,
                "stored deciders keep their numbers");
 _Static_assert((unsigned)STATUS_GONE <= FLAG_FROM, "a status fits into the flags");
 

@@ -38,6 +38,7 @@ const OPTIONS = {
     deadline: () => ({ deadline: SOON }),
     when_no_policy: () => ({ when_no_policy: 'fail' }),
     max_run_ms: () => ({ max_run_ms: HOUR }),
+    retry_for_ms: () => ({ retry_for_ms: HOUR }),
     group: (n) => ({ group: `group-${n}` }),
     group_owner: (n) => ({ group: `group-${n}`, group_owner: 'somebody' }),
     traceparent: () => ({ traceparent: PARENT }),

@@ -50,6 +50,7 @@ export interface EnqueueOptions {
     retry_policies?: string[] | null;
     when_no_policy?: 'default' | 'fail' | null;
     max_run_ms?: number | null;
+    retry_for_ms?: number | null;
     annotations?: Record<string, string> | null;
     pending_runs?: boolean | null;
     traceparent?: string | null;

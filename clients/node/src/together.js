@@ -161,7 +161,7 @@ export class Reports {
 
 // Members of jobs that have nothing to do with those of others, which might refuse or change all of a bulk.
 const PLAIN = new Set(['queue', 'type', 'payload', 'priority', 'ready_at', 'retry_limit', 'backoff', 'retention', 'deadline',
-    'retain_until', 'max_run_ms', 'annotations', 'traceparent', 'tracestate']);
+    'retain_until', 'max_run_ms', 'retry_for_ms', 'annotations', 'traceparent', 'tracestate']);
 
 export function isPlain(job) {
     return Object.keys(job).every((name) => PLAIN.has(name));

@@ -111,7 +111,7 @@ class Client:
         """Enqueues a job and returns it, as POST /jobs answers: ``id``, ``status``, ``duplicate``...
 
         The options are those of docs/api.md by their names there: ``priority``, ``ready_at``,
-        ``retry_limit``, ``backoff``, ``unique_key``, ``unique_while``, ``depends_on``, ``alias``,
+        ``retry_limit``, ``retry_for_ms``, ``backoff``, ``unique_key``, ``unique_while``, ``depends_on``, ``alias``,
         ``retry_policies``, ``retention`` and all others; those that are ``None`` are left out, and
         times may be ``datetime``. One that the server does not know is an error, which names the one
         that was probably meant.

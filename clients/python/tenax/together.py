@@ -167,7 +167,8 @@ class Reports:
 
 # Members of jobs that have nothing to do with those of others, which might refuse or change all of a bulk.
 PLAIN = frozenset(("queue", "type", "payload", "priority", "ready_at", "retry_limit", "backoff", "retention",
-                   "deadline", "retain_until", "max_run_ms", "annotations", "traceparent", "tracestate"))
+                   "deadline", "retain_until", "max_run_ms", "retry_for_ms", "annotations",
+                   "traceparent", "tracestate"))
 
 
 class Enqueues:

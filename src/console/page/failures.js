@@ -114,7 +114,8 @@ function runsOf(group, signal) {
 const DECIDERS = { no_policy: 'the settings, as no policy is in effect', no_rule: 'the policies, of which no rule matches',
     retry_limit: 'the limit of the job, its queue or the server', global_max: 'the most retries of any job', kill: 'the worker, which said kill',
     retry_at: 'the worker, which said when', culprit: 'whose fault it was, which cost the job nothing',
-    fail_fast: 'the job, whose first failure is final' };
+    fail_fast: 'the job, whose first failure is final',
+    retry_for: 'the time for retries that the job states', deadline: 'the deadline of the job' };
 const DECISIONS_KEPT = 1000;
 const decisions = new Map(); // by sample: its event, or null if that is not kept any more. It never changes.
 

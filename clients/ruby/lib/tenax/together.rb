@@ -156,7 +156,7 @@ module Tenax
   class Enqueues
     # Members that have nothing to do with other jobs, which might refuse or change all of a bulk.
     PLAIN = %i[queue type payload priority ready_at retry_limit backoff retention deadline retain_until max_run_ms
-               annotations traceparent tracestate].freeze
+               retry_for_ms annotations traceparent tracestate].freeze
     private_constant :PLAIN
 
     def self.plain?(job)
