@@ -3,8 +3,24 @@
 
 #include "base/must.h"
 #include "base/pattern.h"
+#include "base/re2.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What is translated is refused with its place, or is a pattern that PCRE2 reads or refuses. */
+static void translate(struct str text)
+{
+    struct buf meant = {0};
+    struct pattern *p = NULL;
+    struct err e = re2_translate(text, &meant);
+    if (e.code == ERR_OK)
+        e = pattern_new(buf_view(&meant), &p);
+    else
+        must(e.offset >= 0 && (size_t)e.offset <= text.len);
+    must(e.code == ERR_OK || (e.code == ERR_BAD_VALUE && e.msg[0] != '\0'));
+    pattern_free(p);
+    buf_fini(&meant);
+}
 
 /* The input is a pattern, a zero byte, a text. The text is searched as it is and, because
  * catastrophic backtracking needs length, repeated up to the maximum that is searched. The fuzzer's
@@ -16,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *end = size ? memchr(in, '\0', size) : NULL;
     struct str text = {in, end ? (size_t)(end - in) : size};
     struct pattern *p;
+    translate(text);
     struct err e = pattern_new(text, &p);
     if (e.code != ERR_OK) {
         must(e.code == ERR_BAD_VALUE && e.msg[0] != '\0');

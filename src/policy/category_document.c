@@ -214,6 +214,8 @@ static bool read_tree(const struct document_node *root, bool stored, struct cate
         section ? fields_open_lenient(&f, section, ARMADA_CATEGORIES_PLACE, &out->memory, fault)
                 : fields_open(&f, root, NULL, &out->memory, fault);
     f.stored = stored;
+    f.re2 = !stored && (section || str_eq(document_text(root, "apiVersion"),
+                                          str_from(fields_api_versions[1])));
     f.pattern_bytes = &out->pattern_bytes;
     out->warnings = document_list(&out->memory);
     struct err err = section ? armada_categories_read(&c, root, &out->categorizer, out->warnings)

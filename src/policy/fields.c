@@ -8,6 +8,7 @@
 #include "base/duration.h"
 #include "base/must.h"
 #include "base/quantity.h"
+#include "base/re2.h"
 #include "core/policy.h"
 
 #define SPAN_MOST_MS ((int64_t)365 * 24 * 60 * 60 * 1000)
@@ -500,6 +501,19 @@ static void free_pattern(void *p)
     pattern_free(p);
 }
 
+/* What is kept and shown of a pattern of RE2 is what it means to PCRE2. */
+static struct err compile(const struct fields *f, struct str text, struct pattern **p)
+{
+    if (!f->re2)
+        return pattern_new(text, p);
+    struct buf meant = {0};
+    struct err e = re2_translate(text, &meant);
+    if (e.code == ERR_OK)
+        e = pattern_new(buf_view(&meant), p);
+    buf_fini(&meant);
+    return e;
+}
+
 struct err fields_regex(struct json_cursor *c, struct arena *a, void *into)
 {
     size_t at = c->pos;
@@ -509,8 +523,8 @@ struct err fields_regex(struct json_cursor *c, struct arena *a, void *into)
     if (text.len == 0)
         return fields_refuse(c, at, ERR_BAD_VALUE, "a regular expression that is not empty");
     TRY(spend(c, at, pattern_range_effort(text)));
-    struct pattern *p;
-    struct err e = pattern_new(text, &p);
+    struct pattern *p = NULL;
+    struct err e = compile(c->context, text, &p);
     if (e.code != ERR_OK)
         return fields_refuse(c, at, e.code, "a regular expression (%s)", e.msg);
     arena_defer(a, free_pattern, p);

@@ -24,6 +24,7 @@ struct fields {
     struct document_fault *fault;
     bool nulls_absent;       /* a member that is null counts as not stated */
     bool stored;             /* it was accepted before: limits on patterns do not apply */
+    bool re2;                /* its patterns are in RE2's syntax (base/re2.h) */
     bool exact_delays;       /* a backoff that states no jitter has none */
     uint64_t *pattern_bytes; /* the total of its patterns, or what their compilation cost; NULL for
                               * a part without patterns */

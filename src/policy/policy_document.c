@@ -382,6 +382,7 @@ static bool read_tree(const struct document_node *root, bool stored, struct poli
                                 : fields_open(&f, root, NULL, &out->memory, fault);
     f.stored = stored;
     f.exact_delays = stored || flat || is_of_armada(root);
+    f.re2 = !stored && is_of_armada(root);
     f.pattern_bytes = &out->pattern_bytes;
     out->of_armada = flat;
     out->warnings = document_list(&out->memory);

@@ -409,6 +409,30 @@ application:
         assert.deepEqual(await events(), expected);
     });
 
+    it('patterns_of_its_files_are_those_of_re2', async () => {
+        const file = (apiVersion, pattern) => ({ apiVersion, kind: 'RetryPolicy', metadata: { name: 'regex' }, spec: {
+            rules: [{ action: 'Retry', onTerminationMessage: { pattern } }] } });
+        const put = (...of) => server.request('PUT', '/retry-policies/regex', file(...of));
+        const refused = await put('armadaproject.io/v1', 'a(?=b)');
+        assertError(refused, 400, 'bad_value');
+        assert.match(refused.json.error, /RE2 has no such group \(at offset 1 of the pattern\)/);
+        assert.equal((await put('tenax.dev/v1', 'a(?=b)')).status, 200);
+        const written = await put('armadaproject.io/v1', '^lost$');
+        assert.equal(written.json.spec.rules[0].onTerminationMessage.pattern, '^lost\\z');
+        await server.request('PUT', '/queues/regex', { retry_policies: ['regex'] });
+        for (const [message, again] of [['lost', true], ['lost\n', false]]) {
+            await server.enqueue({ queue: 'regex' });
+            assert.equal((await fail('regex', { termination_message: message })).status !== 'dead', again, message);
+            if (again)
+                await fail('regex', { termination_message: 'x' });
+        }
+        const executor = (regexp) => ({ application: { errorCategories: { categories: [
+            { name: 'gpu', rules: [{ onPodEvents: { regexp } }] }] } } });
+        assertError(await server.request('PUT', '/failure-categories/armada-executor', executor('a++')), 400, 'bad_value');
+        assert.equal((await server.request('PUT', '/failure-categories/armada-executor', executor('a\\s+b$'))).status, 200);
+        assert.equal((await server.delete('/failure-categories/armada-executor')).status, 204);
+    });
+
     it('fail_fast_makes_the_first_failure_final_as_its_annotation_does', async () => {
         const spec = { retryLimit: 3, defaultAction: 'Retry' };
         await only('fast', spec, { annotations: { 'armadaproject.io/failFast': 'true' } });
