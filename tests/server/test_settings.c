@@ -41,7 +41,8 @@ static void every_setting_has_a_variable_and_help(void **state)
                     strncmp(d->flag, "otlp-", 5) == 0 || strncmp(d->flag, "postgres", 8) == 0 ||
                     strcmp(d->flag, "advertise") == 0 || strcmp(d->flag, "servers-ca") == 0 ||
                     strcmp(d->flag, "config") == 0 || strcmp(d->flag, "log-dir") == 0 ||
-                    strcmp(d->flag, "identities") == 0 || strcmp(d->flag, "trusted-proxies") == 0 ||
+                    strcmp(d->flag, "identities") == 0 || strcmp(d->flag, "allowed-origins") == 0 ||
+                    strcmp(d->flag, "trusted-proxies") == 0 ||
                     strcmp(d->flag, "taskcluster-clients") == 0 ||
                     strcmp(d->flag, "enqueue-commit-mode") == 0 ||
                     strcmp(d->flag, "default-commit-mode") == 0 || migrate_has_no_effect(d->flag));
