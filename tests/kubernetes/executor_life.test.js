@@ -133,6 +133,7 @@ describe('a pod that something happens to', () => {
         assert.match(run.message, /deleted/);
         assert.equal(run.error_type, 'PodDeleted');
         assert.equal(run.culprit, 'disruption');
+        assert.deepEqual([run.category, run.subcategory], ['internal', 'pod-missing']);
     });
 
     it('that_is_deleted_by_others_is_no_failure_of_its_own_although_its_node_writes_the_end', async () => {
@@ -142,6 +143,7 @@ describe('a pod that something happens to', () => {
         const run = await bed.ended(id);
         assert.equal(run.error_type, 'PodDeleted');
         assert.equal(run.culprit, 'disruption');
+        assert.deepEqual([run.category, run.subcategory], ['internal', 'externally-deleted']);
     });
 
     it('whose_registry_is_away_waits_for_it', async () => {
