@@ -205,6 +205,12 @@ static void warn_of_pace(struct document_node *list, struct arena *a, const stru
                "retries at once: there is neither a delay nor a jitter in its backoff");
     warn_first(list, a, in_step, p->rule_count,
                "retries without jitter: jobs that failed together are tried again together");
+    const struct curve *c = p->backoff.shape != CURVE_NONE ? &p->backoff : &s->default_backoff;
+    if (p->default_action == POLICY_RETRY && c->shape != CURVE_NONE && c->base.ms > 0 &&
+        !curve_is_random(c))
+        policy_warning_add(list, a,
+                           "defaultAction retries without jitter: jobs that failed together are "
+                           "tried again together");
 }
 
 void policy_warning_settings(struct policy_document *d, const struct policy_settings *s)

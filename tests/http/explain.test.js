@@ -516,6 +516,9 @@ describe('who judges the failures of a job', () => {
             ['rules[1] retries at once: there is neither a delay nor a jitter in its backoff']);
         assert.deepEqual(await warned({ backoff: { initialDelay: '5s', jitter: 'none' }, rules: [rule] }),
             ['rules[0] retries without jitter: jobs that failed together are tried again together']);
+        assert.deepEqual(await warned({ backoff: { initialDelay: '5s', jitter: 'none' }, defaultAction: 'Retry' }),
+            ['defaultAction retries without jitter: jobs that failed together are tried again together']);
+        assert.deepEqual(await warned({ backoff: { initialDelay: '5s' }, defaultAction: 'Retry', rules: [rule] }), []);
         assert.deepEqual(await warned({ rules: [{ action: 'Fail', onConditions: ['Evicted'] }] }), []);
         assert.equal((await server.get('/retry-policies/warned')).json.warnings, undefined);
     });
