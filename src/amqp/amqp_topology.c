@@ -244,12 +244,23 @@ static struct err bind_queue(struct amqp_session *s, const struct amqp_topology 
     return amqp_session_check(s, amqp_get_rpc_reply(s->state), "cannot bind a queue");
 }
 
-struct err amqp_topology_check(struct amqp_session *s, const struct amqp_topology *t,
-                               struct amqp_differences *out)
+static struct err examine_allowed(struct amqp_session *s, const struct entity *e,
+                                  struct amqp_differences *out, bool *limited)
 {
-    TRY(examine(s, &(struct entity){.topology = t}, false, out));
+    struct err err = examine(s, e, false, out);
+    if (err.code != ERR_FORBIDDEN)
+        return err;
+    *limited = true;
+    return err_none();
+}
+
+struct err amqp_topology_check_allowed(struct amqp_session *s, const struct amqp_topology *t,
+                                       struct amqp_differences *out, bool *limited)
+{
+    *limited = false;
+    TRY(examine_allowed(s, &(struct entity){.topology = t}, out, limited));
     for (size_t i = 0; i < t->queue_count; i++)
-        TRY(examine(s, &(struct entity){&t->queues[i], t}, false, out));
+        TRY(examine_allowed(s, &(struct entity){&t->queues[i], t}, out, limited));
     return err_none();
 }
 

@@ -54,9 +54,12 @@ struct amqp_differences {
     size_t count, cap;
 };
 
-/* Everything in which the broker differs. An error only if the broker could not be asked. */
-NODISCARD struct err amqp_topology_check(struct amqp_session *s, const struct amqp_topology *t,
-                                         struct amqp_differences *out);
+/* Everything in which the broker differs, as far as the user may compare, which needs the
+ * permission to configure; of the rest only what is missing. *limited: there is such a rest. An
+ * error only if the broker could not be asked. */
+NODISCARD struct err amqp_topology_check_allowed(struct amqp_session *s,
+                                                 const struct amqp_topology *t,
+                                                 struct amqp_differences *out, bool *limited);
 /* Makes what is missing, and all bindings; reports what exists and differs. */
 NODISCARD struct err amqp_topology_declare(struct amqp_session *s, const struct amqp_topology *t,
                                            struct amqp_differences *out);

@@ -14,9 +14,10 @@
  *  - a message that has failed rabbitmq.messageReprocessLimit times before is exhausted by one
  *    more failure.
  *  - orders go to RETRY-wait with their delay as expiration; with --wait-queues to
- *    RETRY-wait-DELAY, which is made as it is needed (build_rabbitmq_waits.c); without a delay
- *    straight to the ready queue. With verification.mode `timer` there is no wait queue: delays
- *    are kept in this process, and the delivery stays unacknowledged until it is over.
+ *    RETRY-wait-DELAY, which is made as it is needed (build_rabbitmq_waits.c); where there is no
+ *    RETRY-wait but a RETRYdlr, to that; without a delay straight to the ready queue. With
+ * verification.mode `timer` there is no wait queue: delays are kept in this process, and the
+ * delivery stays unacknowledged until it is over.
  *  - without rabbitmq.retryQueueEnabled builds are not verified: orders count as published.
  *  - an order that is refused, or that no queue takes, is published again after a growing delay
  *    until it is confirmed; only then is its delivery acknowledged, so that a missing wait queue
@@ -24,7 +25,8 @@
  *
  * With each connection that consumes, the exchange and queues are looked for; while one is missing
  * nothing is consumed, and the connection is made again and again. `refused` is called if the
- * ready queue has a time to live and rabbitmq.readyTtlAllowed is not set. A time to live by a
+ * ready queue has a time to live that is shorter than a verification may take, and
+ * rabbitmq.readyTtlAllowed is not set. A time to live by a
  * policy of the broker cannot be seen from here. */
 
 #include <uv.h>

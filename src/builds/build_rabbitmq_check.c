@@ -4,6 +4,7 @@
  * verify messages will have a place, and that the ready queue leaves them their time. On the link's
  * thread; nothing here changes but what is atomic. */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -66,20 +67,61 @@ static struct err check_main(const struct rabbitmq *r, struct amqp_session *s)
     return e;
 }
 
+/* Messages are in the ready queue until a worker has a place for them. A time to live that is long
+ * against a verification, as Screwdriver's guide has it (8 h), ends none. */
 static struct err check_ready(struct rabbitmq *r, struct amqp_session *s)
 {
     struct amqp_differences all = {0};
     const struct amqp_difference *d;
     struct err e = differs(s, &r->topology.queues[BUILD_QUEUE_READY], "x-message-ttl", &all, &d);
-    if (e.code == ERR_OK && d && !build_bool(r->settings, BUILD_READY_TTL_ALLOWED)) {
+    bool allowed = build_bool(r->settings, BUILD_READY_TTL_ALLOWED);
+    int64_t needed = build_topology_ready_ms(r->settings);
+    if (e.code == ERR_OK && d && !allowed && strtoll(d->found, NULL, 10) < needed) {
         atomic_store(&r->unfit, true);
         e = err_make(ERR_BROKER,
-                     "queue '%.60s' has a time to live (%.20s ms), which cuts verification short: "
-                     "make it anew without, or set RABBITMQ_READY_TTL_ALLOWED",
-                     r->queues[BUILD_CHANNEL_READY], d->found);
+                     "queue '%.60s' has a time to live (%.20s ms), which cuts verification short, "
+                     "as that may take %lld ms: make it anew with more or without, or set "
+                     "RABBITMQ_READY_TTL_ALLOWED",
+                     r->queues[BUILD_CHANNEL_READY], d->found, (long long)needed);
     }
     amqp_differences_fini(&all);
     return e;
+}
+
+static struct err exists(struct amqp_session *s, const char *queue, bool *out)
+{
+    uint32_t messages, consumers;
+    return amqp_topology_count(s, queue, out, &messages, &consumers);
+}
+
+/* Whether what expires in RETRYdlr comes to the ready queue; true also if the user may not be
+ * told. */
+static struct err leads_back(struct rabbitmq *r, struct amqp_session *s, bool *out)
+{
+    struct amqp_differences all = {0};
+    const struct amqp_difference *d;
+    struct err e = differs(s, &r->topology.retry_dlr, "x-dead-letter-routing-key", &all, &d);
+    *out = e.code == ERR_OK && !d;
+    amqp_differences_fini(&all);
+    return e;
+}
+
+/* Finds where looks wait that are not due. */
+static struct err find_wait(struct rabbitmq *r, struct amqp_session *s)
+{
+    const char *wait = r->topology.queues[BUILD_QUEUE_WAIT].name;
+    bool own, dlr = false;
+    TRY(exists(s, wait, &own));
+    if (!own)
+        TRY(exists(s, r->topology.retry_dlr.name, &dlr));
+    if (dlr)
+        TRY(leads_back(r, s, &dlr));
+    if (dlr && !atomic_load(&r->use_dlr))
+        log_info("there is no queue '%s': builds wait in '%s' until they are verified, at most for "
+                 "as long as that keeps messages",
+                 wait, r->topology.retry_dlr.name);
+    atomic_store(&r->use_dlr, dlr);
+    return own || dlr ? err_none() : must_exist(s, wait);
 }
 
 struct err rabbitmq_check(void *rabbitmq, struct amqp_session *s)
@@ -93,6 +135,6 @@ struct err rabbitmq_check(void *rabbitmq, struct amqp_session *s)
     TRY(must_have_exchange(r, s));
     TRY(must_exist(s, r->queues[BUILD_CHANNEL_READY]));
     if (!r->timers && !build_bool(r->settings, BUILD_WAIT_QUEUES))
-        TRY(must_exist(s, r->topology.queues[BUILD_QUEUE_WAIT].name));
+        TRY(find_wait(r, s));
     return check_ready(r, s);
 }

@@ -76,8 +76,9 @@ struct rabbitmq {
     bool verified;     /* there is a ready queue */
     bool timers;       /* and no wait queue */
     bool consuming, publishing, quiet, refusal_told;
-    char said[2][256]; /* why the links were not connected, as last logged */
-    atomic_bool unfit; /* the last connection found a ready queue with a time to live */
+    char said[2][256];   /* why the links were not connected, as last logged */
+    atomic_bool unfit;   /* the last connection found a ready queue with too short a time to live */
+    atomic_bool use_dlr; /* and no RETRY-wait, but a RETRYdlr to wait in */
     /* Appended by the loop, read by the links' threads. */
     struct rabbitmq_wait *waits[RABBITMQ_WAITS_MAX];
     atomic_size_t wait_count;

@@ -63,7 +63,10 @@ static const char *key_of(struct rabbitmq *r, const struct rabbitmq_order *o)
         return r->queues[BUILD_CHANNEL_READY];
     const char *own =
         build_bool(r->settings, BUILD_WAIT_QUEUES) ? rabbitmq_wait_name(r, o->after) : NULL;
-    return own ? own : r->topology.queues[BUILD_QUEUE_WAIT].name;
+    if (own)
+        return own;
+    return atomic_load(&r->use_dlr) ? r->topology.retry_dlr.name
+                                    : r->topology.queues[BUILD_QUEUE_WAIT].name;
 }
 
 static void publish(struct rabbitmq *r, struct rabbitmq_order *o)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -97,6 +98,9 @@ void build_topology_make(struct build_topology *t, struct build_settings *s)
     number(q, "x-max-priority", PRIORITIES);
     text(q, "x-queue-type", "classic");
 
+    t->retry_dlr = (struct amqp_queue){.name = join(s, ready, "dlr")};
+    dead_letters(&t->retry_dlr, exchange, ready);
+
     begin(t, BUILD_QUEUE_DEFAULT, build_text(s, BUILD_DEFAULT_QUEUE), "the catch-all");
     t->topology = (struct amqp_topology){
         .exchange = exchange,
@@ -106,6 +110,49 @@ void build_topology_make(struct build_topology *t, struct build_settings *s)
     };
     if (build_bool(s, BUILD_WAIT_QUEUES))
         add_waits(t, s);
+}
+
+/* --- what matters --- */
+
+int64_t build_topology_ready_ms(const struct build_settings *s)
+{
+    int64_t looks = build_span(s, BUILD_VERIFY_DELAY).ms +
+                    build_int(s, BUILD_VERIFY_LIMIT) * build_span(s, BUILD_VERIFY_STEP).ms;
+    int64_t scheduling = build_span(s, BUILD_SCHEDULING_TIMEOUT).ms;
+    return looks > scheduling ? looks : scheduling;
+}
+
+static bool is_of(const struct build_topology *t, enum build_queue which,
+                  const struct amqp_difference *d)
+{
+    return strcmp(t->queues[which].name, d->name) == 0;
+}
+
+static bool is_missed(const struct build_topology *t, const struct build_settings *s,
+                      const struct amqp_difference *d, bool has_dlr)
+{
+    bool verified = build_bool(s, BUILD_RETRY_QUEUE_ENABLED);
+    if (is_of(t, BUILD_QUEUE_DEFAULT, d))
+        return false;
+    if (is_of(t, BUILD_QUEUE_WAIT, d))
+        return verified && !has_dlr && !build_bool(s, BUILD_WAIT_QUEUES) &&
+               strcmp(build_text(s, BUILD_VERIFICATION), "timer") != 0;
+    return verified || !is_of(t, BUILD_QUEUE_READY, d);
+}
+
+bool build_topology_matters(const struct build_topology *t, const struct build_settings *s,
+                            const struct amqp_difference *d, bool has_dlr)
+{
+    bool ttl = strcmp(d->argument, "x-message-ttl") == 0;
+    if (d->missing)
+        return is_missed(t, s, d, has_dlr);
+    if (strcmp(d->argument, "durable") == 0 || strcmp(t->topology.exchange, d->name) == 0)
+        return true;
+    if (is_of(t, BUILD_QUEUE_READY, d))
+        return ttl && strtoll(d->found, NULL, 10) < build_topology_ready_ms(s);
+    if (is_of(t, BUILD_QUEUE_WAIT, d) && ttl)
+        return true;
+    return strncmp(d->argument, "x-dead-letter-", strlen("x-dead-letter-")) == 0;
 }
 
 /* --- for people and RabbitMQ's tools --- */

@@ -134,8 +134,25 @@ static void print_difference(const struct amqp_difference *d)
         printf("%s: %s should be %s, but is %s\n", d->name, d->argument, d->wanted, d->found);
 }
 
+/* What was found at the broker. */
+struct finding {
+    struct amqp_differences all;
+    bool limited; /* not everything was compared, for want of rights */
+    bool has_dlr; /* there is a RETRYdlr */
+};
+
+static struct err look(struct amqp_session *session, const struct build_topology *t, bool declare,
+                       struct finding *found)
+{
+    uint32_t messages, consumers;
+    if (declare)
+        return amqp_topology_declare(session, &t->topology, &found->all);
+    TRY(amqp_topology_check_allowed(session, &t->topology, &found->all, &found->limited));
+    return amqp_topology_count(session, t->retry_dlr.name, &found->has_dlr, &messages, &consumers);
+}
+
 static struct err ask(const struct build_connect *c, const struct build_topology *t, bool declare,
-                      struct amqp_differences *found)
+                      struct finding *found)
 {
     struct amqp_session session = {0};
     struct err e = err_none();
@@ -144,32 +161,48 @@ static struct err ask(const struct build_connect *c, const struct build_topology
         if (e.code == ERR_OK)
             break;
     }
-    if (e.code == ERR_OK && declare)
-        e = amqp_topology_declare(&session, &t->topology, found);
-    else if (e.code == ERR_OK)
-        e = amqp_topology_check(&session, &t->topology, found);
+    if (e.code == ERR_OK)
+        e = look(&session, t, declare, found);
     amqp_session_close(&session, e.code == ERR_OK);
     return e;
+}
+
+/* Returns how many were named. A user without the rights of an administrator cannot change what
+ * does no harm. */
+static size_t print_differences(const struct build_settings *s, const struct build_topology *t,
+                                const struct finding *found)
+{
+    size_t named = 0;
+    for (size_t i = 0; i < found->all.count; i++) {
+        if (found->limited && !build_topology_matters(t, s, &found->all.at[i], found->has_dlr))
+            continue;
+        print_difference(&found->all.at[i]);
+        named++;
+    }
+    return named;
 }
 
 static int compare(struct build_settings *s, const struct build_topology *t, bool declare)
 {
     struct build_connect connect;
-    struct amqp_differences found = {0};
+    struct finding found = {0};
     struct err e = build_connect_make(&connect, s);
     if (e.code != ERR_OK)
         return complain(&e, CLI_USAGE);
     e = ask(&connect, t, declare, &found);
-    for (size_t i = 0; i < found.count; i++)
-        print_difference(&found.at[i]);
-    bool same = found.count == 0;
-    amqp_differences_fini(&found);
+    size_t named = print_differences(s, t, &found);
+    amqp_differences_fini(&found.all);
     if (e.code != ERR_OK)
         return complain(&e, CLI_UNREACHABLE);
-    if (same)
+    if (named)
+        return CLI_REFUSED;
+    if (found.limited)
+        printf("nothing keeps builds from working, as far as this user may compare, which takes "
+               "the permission to configure\n");
+    else
         printf("exchange '%s' and %zu queues are as they should be\n", t->topology.exchange,
                t->topology.queue_count);
-    return same ? CLI_OK : CLI_REFUSED;
+    return CLI_OK;
 }
 
 static int show_topology(struct build_settings *s, const struct build_topology *t)
