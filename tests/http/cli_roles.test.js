@@ -12,8 +12,8 @@ const { Server, begin, makeDir, ownAddress, run, until } = require('./harness');
 const { RIGHTS, bearer, create } = require('./access');
 const { Screen, closeTerminals, openTerminals } = require('./terminal');
 
-// Commands that ask no server.
-const ALONE_AT_WORK = ['serve', 'restore', 'check', 'postgres', 'tls', 'completion', 'context', 'pods'];
+// Commands that ask no server, or only their own.
+const ALONE_AT_WORK = ['serve', 'restore', 'check', 'postgres', 'tls', 'completion', 'context', 'dev', 'pods'];
 // Those by every role beside what they need: a terminal (below), a cluster, a broker.
 const ELSEWHERE = { top: __filename, executor: '../kubernetes/executor_roles.test.js', bridge: '../bridge/roles.test.js',
     'build-worker': '../builds/worker_token.test.js' };
