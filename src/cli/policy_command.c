@@ -32,18 +32,21 @@ static const struct option_def options[] = {
     {"global-max-retries", "LIMIT", OPTION_INT, AT(global_max), .min = -1, .max = 1000000,
      .def = "-1",
      .help =
-         "simulate, schedule: assume this globalMaxRetries; -1 is the server's, for schedule 20"},
+         "simulate, schedule, lint: assume this globalMaxRetries; -1 is the server's, for schedule "
+         "and lint 20"},
     {"backoff", "B,E,J", OPTION_TEXT, AT(backoff),
      .help = "schedule: a job's own backoff instead of policies, as 15s,4,30s"},
     {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = 1000000, .def = "25",
      .help = "schedule: its retry limit"},
+    {"strict", NULL, OPTION_SWITCH, AT(strict), .help = "lint: end with 1 if there are warnings"},
     CLIENT_OPTIONS_IN(struct policy_args, CLIENT_LIST_FORMATS),
     {0},
 };
 
 const struct subcommand policy_command = {
     .name = "policy",
-    .usage = "simulate | schedule | apply -f FILE, get [NAME], delete NAME",
+    .usage = "simulate | schedule | lint | apply -f FILE\n"
+             "  tenax policy get [NAME] | delete NAME",
     .summary = "put, show, delete or try out retry policies",
     .about =
         "apply and delete are `tenax apply` and `tenax delete retrypolicy`; get prints JSON.\n"
@@ -55,13 +58,17 @@ const struct subcommand policy_command = {
         "to each "
         "queue. Nothing changes on the server.\n"
         "schedule shows the waits before the retries of each rule until its limit, without a "
-        "server; for a job's own backoff the shortest and the longest.",
+        "server; for a job's own backoff the shortest and the longest.\n"
+        "lint names what is valid but probably not meant, without a server: rules that never "
+        "match, limits that are never reached, retries without delay or jitter, very often at "
+        "short intervals, or for more than 30 days.",
     .examples = "  tenax policy simulate -f policies.yaml --queue render\n"
                 "  tenax policy schedule -f policies.yaml\n"
+                "  tenax policy lint --strict -f policies.yaml\n"
                 "  tenax policy schedule --backoff 15s,4,30s --retry-limit 25\n"
                 "  tenax policy get nightly\n",
     .options = options,
-    .words = "simulate|schedule|apply|get|delete",
+    .words = "simulate|schedule|lint|apply|get|delete",
     .rest = "POLICY",
 };
 
@@ -119,19 +126,21 @@ static bool is(const struct options *o, const char *verb)
 /* NULL if the words fit together, otherwise the fault. */
 static const char *check(const struct policy_plan *p, const struct options *o)
 {
-    if (is(o, "apply") || is(o, "simulate"))
+    if (p->strict && !is(o, "lint"))
+        return "--strict is for lint";
+    if (is(o, "apply") || is(o, "simulate") || is(o, "lint"))
         return p->files.count && o->rest_count == 1 ? NULL : "which file? -f FILE";
     if (is(o, "schedule"))
         return !p->files.count == !p->backoff || o->rest_count > 1
                    ? "schedule of what? -f FILE, or --backoff"
                    : NULL;
     if (p->files.count)
-        return "--file is for apply, simulate and schedule";
+        return "--file is for apply, simulate, schedule and lint";
     if (is(o, "get"))
         return o->rest_count <= 2 ? NULL : "get takes one name or none";
     if (is(o, "delete"))
         return o->rest_count == 2 && *o->rest[1] ? NULL : "delete which policy?";
-    return "expected simulate, schedule, apply, get or delete";
+    return "expected simulate, schedule, lint, apply, get or delete";
 }
 
 int policy_main(int argc, char **argv)
@@ -145,7 +154,8 @@ int policy_main(int argc, char **argv)
     const char *wrong = check(&args.plan, &o);
     if (wrong)
         return subcommand_usage(&policy_command, "%s", wrong);
-    if (args.client.output == CLIENT_NAME && (is(&o, "simulate") || is(&o, "schedule")))
+    if (args.client.output == CLIENT_NAME &&
+        (is(&o, "simulate") || is(&o, "schedule") || is(&o, "lint")))
         return subcommand_usage(&policy_command,
                                 "--output name is for get; %s gives table, json, jsonl, yaml "
                                 "and wide",
@@ -157,6 +167,8 @@ int policy_main(int argc, char **argv)
         code = policy_plan_simulate(&c, &args.plan);
     else if (is(&o, "schedule"))
         code = policy_plan_schedule(&c, &args.plan);
+    else if (is(&o, "lint"))
+        code = policy_lint(&c, &args.plan);
     else if (is(&o, "apply"))
         code = resources_files(&c, RESOURCES_APPLY, &args.plan.files, NULL, false);
     else if (is(&o, "get"))

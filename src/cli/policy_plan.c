@@ -13,7 +13,7 @@
 #include "policy/policy_document.h"
 
 /* Only policies can be tried out. */
-static int load(struct client *c, const struct policy_plan *p, struct resources *list)
+int policy_plan_load(struct client *c, const struct policy_plan *p, struct resources *list)
 {
     for (size_t i = 0; i < p->files.count; i++) {
         int code = resource_load(c->command, p->files.at[i], &c->arena, list);
@@ -221,7 +221,7 @@ static void show(struct client *c)
 int policy_plan_simulate(struct client *c, const struct policy_plan *p)
 {
     struct resources list = {0};
-    int code = load(c, p, &list);
+    int code = policy_plan_load(c, p, &list);
     if (code == CLI_OK)
         code = write_body(c, p, &list);
     if (code == CLI_OK)
@@ -309,8 +309,6 @@ int policy_plan_settings(struct client *c, struct str settings)
 /* --- schedule --- */
 
 #define ROWS_MAX 30
-/* globalMaxRetries of a server whose settings were never changed. */
-#define GLOBAL_MAX 20
 
 struct schedule {
     struct client *client;
@@ -460,8 +458,8 @@ static void write_policy(struct schedule *s, const struct policy *p,
 static void write_policies(struct schedule *s, const struct policy_plan *p,
                            const struct resources *list)
 {
-    struct policy_settings settings = {.global_max_retries =
-                                           p->global_max >= 0 ? p->global_max : GLOBAL_MAX};
+    struct policy_settings settings = {
+        .global_max_retries = p->global_max >= 0 ? p->global_max : POLICY_PLAN_GLOBAL_MAX};
     for (const struct resource *r = list->first; r; r = r->next) {
         struct policy_document d;
         struct document_fault fault;
@@ -493,7 +491,7 @@ int policy_plan_schedule(struct client *c, const struct policy_plan *p)
             return subcommand_usage(c->command, "%s", e.msg);
         write_one(&s, (struct str){0}, 0, STR("a job's own backoff"), &curve, p->retry_limit);
     } else {
-        int code = load(c, p, &list);
+        int code = policy_plan_load(c, p, &list);
         if (code != CLI_OK)
             return code;
         write_policies(&s, p, &list);

@@ -213,8 +213,76 @@ static void warn_of_pace(struct document_node *list, struct arena *a, const stru
                            "tried again together");
 }
 
+/* From so many retries on, that never wait longer than this, jobs which fail for good keep their
+ * workers from others. */
+#define STORM_RETRIES 50
+#define STORM_WAIT_MS 10000
+/* Nobody waits for a job that long. */
+#define ENDLESS_DAYS 30
+#define ENDLESS_LOOK 10000
+
+/* How many retries that rule may grant, or the default action if r is NULL. */
+static int64_t most_retries(const struct policy *p, const struct policy_rule *r,
+                            const struct policy_settings *s)
+{
+    int64_t limit = policy_limit(p, r, s);
+    return limit < s->global_max_retries ? limit : s->global_max_retries;
+}
+
+static bool is_storm(const struct policy *p, const struct policy_rule *r,
+                     const struct policy_settings *s)
+{
+    int64_t limit = most_retries(p, r, s);
+    const struct curve *c = policy_backoff(p, r, s);
+    span least, most = {0};
+    if (limit < STORM_RETRIES || policy_retry_for(p, r).ms)
+        return false;
+    if (c->shape != CURVE_NONE)
+        curve_range(c, (uint32_t)limit, &least, &most);
+    return most.ms <= STORM_WAIT_MS;
+}
+
+static bool is_endless(const struct policy *p, const struct policy_rule *r,
+                       const struct policy_settings *s)
+{
+    int64_t limit = most_retries(p, r, s), all = 0;
+    const struct curve *c = policy_backoff(p, r, s);
+    const int64_t end = (int64_t)ENDLESS_DAYS * 24 * 3600 * 1000;
+    if (c->shape == CURVE_NONE || policy_retry_for(p, r).ms)
+        return false;
+    for (int64_t n = 1; n <= limit && n <= ENDLESS_LOOK && all <= end; n++) {
+        span least, most;
+        curve_range(c, (uint32_t)n, &least, &most);
+        all += most.ms;
+    }
+    return all > end;
+}
+
+static void warn_of_storms(struct document_node *list, struct arena *a, const struct policy *p,
+                           const struct policy_settings *s)
+{
+    static const char storm[] = "may retry very often at short intervals: jobs that fail for good "
+                                "take workers from others; a smaller retryLimit, a longer "
+                                "maxDelay or a retryFor ends that";
+    static const char endless[] =
+        "may retry for more than 30 days: a smaller retryLimit or a retryFor ends it sooner";
+    bool *storms = arena_get(a, p->rule_count + 1), *without_end = arena_get(a, p->rule_count + 1);
+    for (size_t i = 0; i < p->rule_count; i++) {
+        bool retries = p->rules[i].action == POLICY_RETRY;
+        storms[i] = retries && is_storm(p, &p->rules[i], s);
+        without_end[i] = retries && is_endless(p, &p->rules[i], s);
+    }
+    warn_first(list, a, storms, p->rule_count, storm);
+    warn_first(list, a, without_end, p->rule_count, endless);
+    if (p->default_action == POLICY_RETRY && is_storm(p, NULL, s))
+        policy_warning_add(list, a, "defaultAction %s", storm);
+    if (p->default_action == POLICY_RETRY && is_endless(p, NULL, s))
+        policy_warning_add(list, a, "defaultAction %s", endless);
+}
+
 void policy_warning_settings(struct policy_document *d, const struct policy_settings *s)
 {
+    warn_of_storms(d->warnings, &d->memory, &d->policy, s);
     warn_of_limits(d->warnings, &d->memory, &d->policy, s);
     if (!d->of_armada)
         warn_of_pace(d->warnings, &d->memory, &d->policy, s);
@@ -241,5 +309,6 @@ struct document_node *policy_warning_standing(const struct policy_document *d,
         warn_of_limits(list, a, &d->policy, s);
     if (!looks_of_armada(&d->policy))
         warn_of_pace(list, a, &d->policy, s);
+    warn_of_storms(list, a, &d->policy, s);
     return list;
 }

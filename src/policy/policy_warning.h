@@ -14,8 +14,8 @@ void policy_warning_add(struct document_node *list, struct arena *a, const char 
  * about retries where there are none. spec: the path to its fields, as "spec.", or empty. */
 void policy_warning_find(struct document_node *list, struct arena *a, const struct policy *p,
                          const char *spec);
-/* Adds those that follow from the settings that it meets: limits that it can never reach, and
- * retries that come without delay or jitter. */
+/* Adds those that follow from the settings that it meets: limits that it can never reach, retries
+ * that come without delay or jitter, very often, or for very long. */
 void policy_warning_settings(struct policy_document *d, const struct policy_settings *s);
 /* All warnings about a stored policy, as a list in the arena. */
 struct document_node *policy_warning_standing(const struct policy_document *d,

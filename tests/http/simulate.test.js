@@ -292,6 +292,82 @@ spec:
     });
 });
 
+describe('tenax policy lint', () => {
+    const dir = makeDir();
+    after(() => fs.rmSync(dir, { recursive: true }));
+    const lint = (...args) => run(['policy', 'lint', ...args, '--url', 'http://127.0.0.1:1']);
+
+    function write(name, ...specs) {
+        const file = path.join(dir, `${name}.json`);
+        const policies = specs.map((spec, n) => ({ apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+            metadata: { name: `${name}${n}` }, spec }));
+        fs.writeFileSync(file, JSON.stringify(policies.length === 1 ? policies[0]
+            : { apiVersion: 'v1', kind: 'List', items: policies }));
+        return file;
+    }
+
+    async function warnings(spec, ...args) {
+        const end = await lint('-f', write('one', spec), '-o', 'json', ...args);
+        assert.equal(end.code, 0, end.stderr);
+        return JSON.parse(end.stdout).map((each) => {
+            assert.equal(each.policy, 'one0');
+            return each.warning;
+        });
+    }
+
+    const MANY = ['--global-max-retries', '100000'];
+    const fast = { initialDelay: '1s', maxDelay: '10s' };
+
+    it('names_what_is_valid_but_probably_not_meant_without_a_server', async () => {
+        const file = write('p', { retryLimit: 60, defaultAction: 'Retry', backoff: fast, rules: [
+            { action: 'Retry', onConditions: ['Evicted'], backoff: { ...fast, jitter: 'none' }, retryLimit: 3 },
+            { action: 'Fail', onConditions: ['Evicted'] }] });
+        const end = await lint('-f', file, ...MANY);
+        assert.deepEqual([end.code, end.stderr], [0, '']);
+        const lines = end.stdout.trim().split('\n');
+        assert.equal(lines.length, 3, end.stdout);
+        for (const why of [/spec\.rules\[1\] can never match/, /rules\[0\] retries without jitter/,
+            /defaultAction may retry very often at short intervals/])
+            assert.ok(lines.some((line) => line.startsWith(`${file}, line 1: p0: `) && why.test(line)), end.stdout);
+        assert.equal((await lint('-f', file, '--strict')).code, 1);
+        assert.match((await lint('-f', file)).stdout, /retryLimit 60 is never reached: globalMaxRetries is 20/);
+    });
+
+    it('says_so_where_there_are_none', async () => {
+        const end = await lint('--strict', '-f', write('q', { retryLimit: 3, defaultAction: 'Retry', backoff: fast }));
+        assert.deepEqual([end.code, end.stdout], [0, 'no warnings about 1 policy\n'], end.stderr);
+    });
+
+    it('warns_of_storms_by_how_often_and_how_fast', async () => {
+        const storm = /very often at short intervals/, spec = { retryLimit: 50, defaultAction: 'Retry', backoff: fast };
+        const count = async (change) => (await warnings({ ...spec, ...change }, ...MANY)).filter((w) => storm.test(w)).length;
+        assert.equal(await count({}), 1);
+        assert.equal(await count({ retryLimit: 49 }), 0);
+        assert.equal(await count({ backoff: { initialDelay: '1s', maxDelay: '11s' } }), 0);
+        assert.equal(await count({ retryFor: '1h' }), 0);
+        assert.equal(await count({ defaultAction: 'Fail', rules: [{ action: 'Retry', onConditions: ['Evicted'] }] }), 1);
+    });
+
+    it('warns_of_retries_that_go_on_for_a_month', async () => {
+        const spec = (retryLimit) => ({ retryLimit, defaultAction: 'Retry', backoff: { initialDelay: '1h', maxDelay: '1d' } });
+        const endless = ['defaultAction may retry for more than 30 days: a smaller retryLimit or a retryFor ends it sooner'];
+        assert.deepEqual(await warnings(spec(40), ...MANY), endless);
+        assert.deepEqual(await warnings(spec(30), ...MANY), []);
+        assert.deepEqual(await warnings({ ...spec(40), retryFor: '40d' }, ...MANY), []);
+    });
+
+    it('refuses_what_is_no_policy_and_options_of_others', async () => {
+        const file = path.join(dir, 'queue.yaml');
+        fs.writeFileSync(file, 'apiVersion: tenax.dev/v1\nkind: Queue\nmetadata: {name: q}\nspec: {}\n');
+        const queue = await lint('-f', file);
+        assert.equal(queue.code, 2);
+        assert.match(queue.stderr, /cannot be tried out/);
+        assert.match((await lint()).stderr, /which file\?/);
+        const schedule = await run(['policy', 'schedule', '--strict', '--backoff', '1s,2,1s']);
+        assert.deepEqual([schedule.code, /--strict is for lint/.test(schedule.stderr)], [2, true]);
+    });
+});
+
 describe('the failure history', () => {
     // A job that fails with each of these exit codes in turn and then succeeds, and is gone.
     async function recovering(server, queue, codes, fields = {}) {
