@@ -201,9 +201,9 @@ test('a second worker with the same state is refused', () => bed.with(ENV, async
     other.over.code = 0; // as it should be
 }));
 
-test('a ready queue with a time to live is refused unless asked for', () => bed.with(ENV, async (site) => {
+test('a ready queue with too short a time to live is refused unless asked for', () => bed.with(ENV, async (site) => {
     await bed.broker.ctl('eval', `rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, <<"late-ready">>), ` +
-        'true, false, [{<<"x-message-ttl">>, long, 60000}, {<<"x-max-priority">>, long, 3}, ' +
+        'true, false, [{<<"x-message-ttl">>, long, 1000}, {<<"x-max-priority">>, long, 3}, ' +
         '{<<"x-queue-type">>, longstr, <<"classic">>}], none, <<"tests">>).');
     const env = { RABBITMQ_RETRYQUEUE: 'late-ready', TENAX_STATE_DIR: path.join(site.folder, 'late') };
     const refused = site.worker({ env });
