@@ -363,8 +363,8 @@ describe('artifacts', () => {
         await queue.createArtifact(id, 0, 'link', { storageType: 'link', artifact: 'short',
             expires: expires() });
         for (const name of ['short', 'link'])
-            for (const of of [queue.artifact(id, 0, name), queue.latestArtifact(id, name)])
-                await assertRefused(of, 410, 'ResourceExpired', /Artifact expired/);
+            for (const ask of [() => queue.artifact(id, 0, name), () => queue.latestArtifact(id, name)])
+                await assertRefused(ask(), 410, 'ResourceExpired', /Artifact expired/);
         await assertRefused(queue.artifactInfo(id, 0, 'short'), 410, 'ResourceExpired');
         assert.equal((await server.fetch(`/api/queue/v1/task/${id}/artifacts/short`)).status, 410);
         await assertRefused(queue.artifact(id, 0, 'never'), 404, 'ResourceNotFound');
