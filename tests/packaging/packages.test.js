@@ -5,7 +5,7 @@
 // start that README.md has for its language against a real server.
 
 const assert = require('node:assert/strict');
-const { execFileSync, spawnSync } = require('node:child_process');
+const { execFile, execFileSync, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
@@ -37,11 +37,13 @@ describe('packages of the clients', () => {
         return here;
     }
 
+    // Not execFileSync: while that blocks, the server closes the connections that are idle.
     function run(here, command, args, env = {}) {
-        const end = spawnSync(command, args, { cwd: here, encoding: 'utf8', timeout: 300000,
-            env: { ...environment(), HOME: here, TENAX_URL: server.url(), ...env } });
-        assert.equal(end.status, 0, `${command} ${args.join(' ')}: ${end.error ?? ''}${end.stdout}${end.stderr}`);
-        return end.stdout;
+        return new Promise((resolve, reject) => {
+            execFile(command, args, { cwd: here, timeout: 300000,
+                env: { ...environment(), HOME: here, TENAX_URL: server.url(), ...env } },
+            (err, stdout, stderr) => (err ? reject(new Error(`${err.message}\n${stdout}${stderr}`)) : resolve(stdout)));
+        });
     }
 
     // The start enqueues a job of the queue mail and does it.
@@ -55,9 +57,9 @@ describe('packages of the clients', () => {
     it('for_npm', async () => {
         const here = place('node');
         fs.writeFileSync(path.join(here, 'package.json'), '{"private": true}');
-        run(here, 'npm', ['install', '--offline', '--no-audit', '--no-fund', file(`tenax-${VERSION}.tgz`)]);
+        await run(here, 'npm', ['install', '--offline', '--no-audit', '--no-fund', file(`tenax-${VERSION}.tgz`)]);
         fs.writeFileSync(path.join(here, 'start.mjs'), start('js'));
-        run(here, 'node', ['start.mjs']);
+        await run(here, 'node', ['start.mjs']);
         await assertDone(++done);
         assert.deepEqual(fs.readdirSync(path.join(here, 'node_modules/tenax')).sort(),
             ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'src']);
@@ -69,13 +71,13 @@ describe('packages of the clients', () => {
             const here = place(name), env = path.join(here, 'env');
             const isWheel = name.endsWith('.whl');
             // To build from sources takes setuptools, which the machine has and an empty environment has not.
-            run(here, '/usr/bin/python3', ['-m', 'venv', ...(isWheel ? [] : ['--system-site-packages']), env]);
-            run(here, path.join(env, 'bin/pip'), ['install', '--quiet', '--no-index', '--disable-pip-version-check',
+            await run(here, '/usr/bin/python3', ['-m', 'venv', ...(isWheel ? [] : ['--system-site-packages']), env]);
+            await run(here, path.join(env, 'bin/pip'), ['install', '--quiet', '--no-index', '--disable-pip-version-check',
                 ...(isWheel ? [] : ['--no-build-isolation']), file(name)]);
             fs.writeFileSync(path.join(here, 'start.py'), start('python'));
-            run(here, path.join(env, 'bin/python'), ['start.py']);
+            await run(here, path.join(env, 'bin/python'), ['start.py']);
             await assertDone(++done);
-            const found = run(here, path.join(env, 'bin/python'), ['-c',
+            const found = await run(here, path.join(env, 'bin/python'), ['-c',
                 'import tenax, os; d = os.path.dirname(tenax.__file__); print(tenax.__version__, d, os.listdir(d))']);
             assert.match(found, new RegExp(`^${VERSION} ${env}/.*py\\.typed`));
         });
@@ -83,21 +85,22 @@ describe('packages of the clients', () => {
 
     it('for_gem', async () => {
         const here = place('ruby'), gems = path.join(here, 'gems');
-        run(here, 'gem', ['install', '--local', '--no-document', '--install-dir', gems, file(`tenax-${VERSION}.gem`)]);
+        await run(here, 'gem', ['install', '--local', '--no-document', '--install-dir', gems, file(`tenax-${VERSION}.gem`)]);
         fs.writeFileSync(path.join(here, 'start.rb'), start('ruby'));
-        run(here, 'ruby', ['start.rb'], { GEM_HOME: gems, GEM_PATH: gems });
+        await run(here, 'ruby', ['start.rb'], { GEM_HOME: gems, GEM_PATH: gems });
         await assertDone(++done);
     });
 
     it('for_go_get', async () => {
         const here = place('go');
         const env = { GOPROXY: `file://${path.join(out, 'go')}`, GONOSUMDB: '*', GONOSUMCHECK: '1', GOFLAGS: '-mod=mod',
-            GOTOOLCHAIN: 'local', GOWORK: 'off', GOPATH: path.join(here, 'path'), GOCACHE: path.join(here, 'cache') };
+            GOTOOLCHAIN: 'local', GOWORK: 'off', GOPATH: path.join(here, 'path'),
+            GOCACHE: execFileSync('go', ['env', 'GOCACHE'], { encoding: 'utf8' }).trim() }; // of Go's own packages
         fs.writeFileSync(path.join(here, 'main.go'), 'package main\n\nimport (\n"context"\n"tenax.dev/tenax"\n)\n\n' +
             `func main() {\nctx := context.Background()\n${start('go')}}\n`);
-        run(here, 'go', ['mod', 'init', 'start'], env);
-        run(here, 'go', ['get', `tenax.dev/tenax@v${VERSION}`], env);
-        run(here, 'go', ['run', '.'], env);
+        await run(here, 'go', ['mod', 'init', 'start'], env);
+        await run(here, 'go', ['get', `tenax.dev/tenax@v${VERSION}`], env);
+        await run(here, 'go', ['run', '.'], env);
         await assertDone(++done);
     });
 
