@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "net/guard.h"
+
 #define QUOTE_MAX 100
 
 const char cors_preflight[] =
@@ -12,19 +14,6 @@ const char cors_preflight[] =
     "X-Requested-With, X-Taskcluster-Trace-Id\r\n"
     "Access-Control-Allow-Private-Network: true\r\n"
     "Access-Control-Max-Age: 900\r\n";
-
-static struct str next_origin(struct str *rest)
-{
-    const char *comma = memchr(rest->at, ',', rest->len);
-    struct str s = {rest->at, comma ? (size_t)(comma - rest->at) : rest->len};
-    size_t used = s.len + (comma != NULL);
-    *rest = (struct str){rest->at + used, rest->len - used};
-    while (s.len && *s.at == ' ')
-        s = (struct str){s.at + 1, s.len - 1};
-    while (s.len && s.at[s.len - 1] == ' ')
-        s.len--;
-    return s;
-}
 
 /* A name or an address, in lower case as browsers write it. */
 static bool is_host(struct str s)
@@ -70,7 +59,7 @@ struct err cors_check_origins(const char *origins)
 {
     struct str rest = str_from(origins ? origins : "");
     while (rest.len) {
-        struct str s = next_origin(&rest);
+        struct str s = guard_next_name(&rest);
         if (!is_origin(s))
             return err_make(ERR_BAD_VALUE,
                             "'%.*s' is not an origin; origins are like https://tools.example.org "
@@ -85,7 +74,7 @@ struct str cors_find(const char *origins, struct str origin)
 {
     struct str rest = str_from(origins ? origins : "");
     while (rest.len && origin.len) {
-        struct str s = next_origin(&rest);
+        struct str s = guard_next_name(&rest);
         if (str_eq(s, origin))
             return s;
     }

@@ -78,7 +78,7 @@ static bool is_address(const struct authority *a, bool *loopback)
 
 /* --- names --- */
 
-static struct str next_name(struct str *rest)
+struct str guard_next_name(struct str *rest)
 {
     const char *comma = memchr(rest->at, ',', rest->len);
     struct str s = {rest->at, comma ? (size_t)(comma - rest->at) : rest->len};
@@ -107,7 +107,7 @@ static bool is_allowed(const char *allowed, struct str name)
 {
     struct str rest = str_from(allowed ? allowed : "");
     while (rest.len)
-        if (fits(next_name(&rest), name))
+        if (fits(guard_next_name(&rest), name))
             return true;
     return false;
 }
@@ -137,7 +137,7 @@ struct err guard_check_names(const char *allowed)
 {
     struct str rest = str_from(allowed ? allowed : "");
     while (rest.len) {
-        struct str name = next_name(&rest);
+        struct str name = guard_next_name(&rest);
         if (!is_pattern(name))
             return err_make(ERR_BAD_VALUE,
                             "'%.*s' is not a host name; names are like queue.example.org or "

@@ -31,6 +31,8 @@ struct guard_request {
     struct str fetch_site; /* Sec-Fetch-Site */
 };
 
+/* Takes the first of a list as "a, b" off *rest, without the spaces around it. */
+struct str guard_next_name(struct str *rest);
 /* ERR_BAD_VALUE unless `allowed` is a list of names. */
 NODISCARD struct err guard_check_names(const char *allowed);
 

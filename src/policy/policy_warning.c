@@ -163,14 +163,6 @@ bool policy_warning_is_above(const struct policy *p, const struct policy_setting
     return is_above(p->retry_limit, s);
 }
 
-static const struct curve *backoff_of(const struct policy *p, const struct policy_rule *r,
-                                      const struct policy_settings *s)
-{
-    return r->backoff.shape != CURVE_NONE   ? &r->backoff
-           : p->backoff.shape != CURVE_NONE ? &p->backoff
-                                            : &s->default_backoff;
-}
-
 static void warn_of_limits(struct document_node *list, struct arena *a, const struct policy *p,
                            const struct policy_settings *s)
 {
@@ -194,7 +186,7 @@ static void warn_of_pace(struct document_node *list, struct arena *a, const stru
 {
     bool *at_once = arena_get(a, p->rule_count + 1), *in_step = arena_get(a, p->rule_count + 1);
     for (size_t i = 0; i < p->rule_count; i++) {
-        const struct curve *c = backoff_of(p, &p->rules[i], s);
+        const struct curve *c = policy_backoff(p, &p->rules[i], s);
         bool retries = p->rules[i].action == POLICY_RETRY;
         bool delayed = c->shape != CURVE_NONE && c->base.ms > 0;
         bool spread = curve_is_random(c);
@@ -205,7 +197,7 @@ static void warn_of_pace(struct document_node *list, struct arena *a, const stru
                "retries at once: there is neither a delay nor a jitter in its backoff");
     warn_first(list, a, in_step, p->rule_count,
                "retries without jitter: jobs that failed together are tried again together");
-    const struct curve *c = p->backoff.shape != CURVE_NONE ? &p->backoff : &s->default_backoff;
+    const struct curve *c = policy_backoff(p, NULL, s);
     if (p->default_action == POLICY_RETRY && c->shape != CURVE_NONE && c->base.ms > 0 &&
         !curve_is_random(c))
         policy_warning_add(list, a,
